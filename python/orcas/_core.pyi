@@ -40,8 +40,8 @@ __all__ = [
     "UsageCounts",
     "check_policy",
     "check_store",
-    "collect_events",
-    "end_events",
+    "collect_diagnostics",
+    "end_diagnostics",
     "format_content_length",
     "format_content_range",
     "format_etag",
@@ -59,8 +59,8 @@ __all__ = [
     "set_object_headers_with_content_type",
     "sign",
     "simulate",
-    "take_events",
-    "wait_for_events",
+    "take_diagnostics",
+    "wait_for_diagnostics",
 ]
 
 OPERATIONS: Final[list[str]]
@@ -90,7 +90,7 @@ PLAN_STREAM: Final[int]
 PLAN_IN_PIECES: Final[int]
 
 @type_check_only
-class Event(TypedDict):
+class Diagnostic(TypedDict):
     """What a thread of the engine reports. `part` is its crate, `level` one of `logging`, `file` and `line` its source."""
 
     part: str
@@ -100,17 +100,17 @@ class Event(TypedDict):
     message: str
     fields: dict[str, str | int | float | bool]
 
-def collect_events(level: int) -> None:
-    """Collect events from this level of `logging` on, for `take_events`. Called again, it changes the level."""
+def collect_diagnostics(level: int) -> None:
+    """Collect diagnostics from this level of `logging` on, for `take_diagnostics`. Called again, it changes the level."""
 
-def wait_for_events() -> bool:
-    """Block until `take_events` has something. False after `end_events`."""
+def wait_for_diagnostics() -> bool:
+    """Block until `take_diagnostics` has something. False after `end_diagnostics`."""
 
-def take_events() -> list[Event]:
-    """The events that nobody has taken yet, in order: at most 256, and lines that count what was left out."""
+def take_diagnostics() -> list[Diagnostic]:
+    """The diagnostics that nobody has taken yet, in order: at most 256, and lines that count what was left out."""
 
-def end_events() -> None:
-    """Free whoever blocks in `wait_for_events`. Events are collected as before."""
+def end_diagnostics() -> None:
+    """Free whoever blocks in `wait_for_diagnostics`. Diagnostics are collected as before."""
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a fault
     """A request is answered with an error."""

@@ -32,7 +32,7 @@ use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat}
 use orcas_fsck::CheckOptions;
 use orcas_gateway::accounting::Done;
 use orcas_gateway::{
-    Begun, BucketPrefix, Event, Gateway, Identities, IdentityRow, IdentityTables, KeyRow, LimitRow, MovedPrefix,
+    Begun, BucketPrefix, Completion, Gateway, Identities, IdentityRow, IdentityTables, KeyRow, LimitRow, MovedPrefix,
     Responder,
 };
 use orcas_http::{Headers, RequestHead};
@@ -352,12 +352,12 @@ impl Core {
     /// What has completed since the last call: (slot, Response | memoryview | str | None).
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for (slot, event) in self.event_loop.drain().drain(..) {
-            let value = match event {
-                Event::Committed(request, result) => self.response(py, request.committed(result))?,
-                Event::Answered(answer) => self.response(py, answer)?,
-                Event::Piece(piece) => piece_object(py, piece)?,
-                Event::Resume => py.None().into_bound(py),
+        for (slot, completion) in self.event_loop.drain().drain(..) {
+            let value = match completion {
+                Completion::Committed(request, result) => self.response(py, request.committed(result))?,
+                Completion::Answered(answer) => self.response(py, answer)?,
+                Completion::Piece(piece) => piece_object(py, piece)?,
+                Completion::Resume => py.None().into_bound(py),
             };
             list.append(PyTuple::new(py, [slot.into_pyobject(py)?.into_any(), value])?)?;
         }

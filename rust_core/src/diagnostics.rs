@@ -1,4 +1,4 @@
-//! What the engine's threads report, as dicts for Python's log. They never wait for Python: it comes for the events.
+//! What the engine's threads report, as dicts for Python's log. They never wait for Python: it comes for the diagnostics.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 use orcas_telemetry::diagnostics::{self, Level, Value};
 
 #[derive(IntoPyObject)]
-pub struct Event<'py> {
+pub struct Diagnostic<'py> {
     part: &'static str,
     level: u32,
     file: &'static str,
@@ -15,9 +15,9 @@ pub struct Event<'py> {
     fields: Bound<'py, PyDict>,
 }
 
-/// Collects events from this level of `logging` on. Called again, it changes the level.
+/// Collects diagnostics from this level of `logging` on. Called again, it changes the level.
 #[pyfunction]
-pub fn collect_events(level: u32) {
+pub fn collect_diagnostics(level: u32) {
     diagnostics::collect(match level {
         0..=10 => Level::DEBUG,
         11..=20 => Level::INFO,
@@ -26,26 +26,26 @@ pub fn collect_events(level: u32) {
     });
 }
 
-/// Blocks until `take_events` has something. False after `end_events`.
+/// Blocks until `take_diagnostics` has something. False after `end_diagnostics`.
 #[pyfunction]
-pub fn wait_for_events(py: Python<'_>) -> bool {
+pub fn wait_for_diagnostics(py: Python<'_>) -> bool {
     py.detach(diagnostics::wait)
 }
 
-/// The events that nobody has taken yet, in order.
+/// The diagnostics that nobody has taken yet, in order.
 #[pyfunction]
-pub fn take_events(py: Python<'_>) -> PyResult<Vec<Event<'_>>> {
-    diagnostics::take().into_iter().map(|event| converted(py, event)).collect()
+pub fn take_diagnostics(py: Python<'_>) -> PyResult<Vec<Diagnostic<'_>>> {
+    diagnostics::take().into_iter().map(|diagnostic| converted(py, diagnostic)).collect()
 }
 
-/// Frees whoever blocks in `wait_for_events`. Events are collected as before.
+/// Frees whoever blocks in `wait_for_diagnostics`. Diagnostics are collected as before.
 #[pyfunction]
-pub fn end_events() {
+pub fn end_diagnostics() {
     diagnostics::end();
 }
 
-fn converted(py: Python<'_>, event: diagnostics::Event) -> PyResult<Event<'_>> {
-    let diagnostics::Event { level, part, file, line, message, fields: values } = event;
+fn converted(py: Python<'_>, diagnostic: diagnostics::Diagnostic) -> PyResult<Diagnostic<'_>> {
+    let diagnostics::Diagnostic { level, part, file, line, message, fields: values } = diagnostic;
     let fields = PyDict::new(py);
     for (name, value) in values {
         match value {
@@ -62,5 +62,5 @@ fn converted(py: Python<'_>, event: diagnostics::Event) -> PyResult<Event<'_>> {
         Level::WARN => 30,
         Level::ERROR => 40,
     };
-    Ok(Event { part, level, file, line, message, fields })
+    Ok(Diagnostic { part, level, file, line, message, fields })
 }

@@ -54,10 +54,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(admin::sign, module)?)?;
     module.add_function(wrap_pyfunction!(admin::seal_secret, module)?)?;
     module.add_function(wrap_pyfunction!(admin::open_secret, module)?)?;
-    module.add_function(wrap_pyfunction!(diagnostics::collect_events, module)?)?;
-    module.add_function(wrap_pyfunction!(diagnostics::wait_for_events, module)?)?;
-    module.add_function(wrap_pyfunction!(diagnostics::take_events, module)?)?;
-    module.add_function(wrap_pyfunction!(diagnostics::end_events, module)?)?;
+    module.add_function(wrap_pyfunction!(diagnostics::collect_diagnostics, module)?)?;
+    module.add_function(wrap_pyfunction!(diagnostics::wait_for_diagnostics, module)?)?;
+    module.add_function(wrap_pyfunction!(diagnostics::take_diagnostics, module)?)?;
+    module.add_function(wrap_pyfunction!(diagnostics::end_diagnostics, module)?)?;
     module.add_function(wrap_pyfunction!(requests::names_bucket, module)?)?;
     module.add_function(wrap_pyfunction!(functions::md5, module)?)?;
     module.add_function(wrap_pyfunction!(functions::format_etag, module)?)?;

@@ -13,13 +13,13 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from orcas._core import collect_events, end_events, take_events, wait_for_events
+from orcas._core import collect_diagnostics, end_diagnostics, take_diagnostics, wait_for_diagnostics
 
 if TYPE_CHECKING:
-    from orcas._core import Event
+    from orcas._core import Diagnostic
 
-# Reentrant: a handler may flush. Held while events are logged, so that `flush` returns after lines that another thread
-# has taken.
+# Reentrant: a handler may flush. Held while diagnostics are logged, so that `flush` returns after lines that another
+# thread has taken.
 _writing: Final = threading.RLock()
 _started = False
 
@@ -40,7 +40,7 @@ def forwarded() -> Iterator[None]:
 def _start() -> None:
     global _started
     with _writing:
-        collect_events(logging.getLogger("orcas").getEffectiveLevel())
+        collect_diagnostics(logging.getLogger("orcas").getEffectiveLevel())
         if not _started:
             _started = True
             thread = threading.Thread(target=_run, name="orcas-log", daemon=True)
@@ -52,25 +52,25 @@ def _start() -> None:
 def flush() -> None:
     """Log what has been reported until now."""
     with _writing:
-        log_events(take_events())
+        log_diagnostics(take_diagnostics())
 
 
-def log_events(events: list[Event]) -> None:
-    """Log each event where it belongs: what a kind is, and what a rate applies to, is the place in the Rust source."""
-    for event in events:
-        log = logging.getLogger(f"orcas.{event['part']}")
-        if log.isEnabledFor(event["level"]):
-            extra = {"orcas": event["fields"]}
-            place = event["file"], event["line"]
-            log.handle(log.makeRecord(log.name, event["level"], *place, event["message"], (), None, extra=extra))
+def log_diagnostics(diagnostics: list[Diagnostic]) -> None:
+    """Log each where it belongs: what a kind is, and what a rate applies to, is the place in the Rust source."""
+    for told in diagnostics:
+        log = logging.getLogger(f"orcas.{told['part']}")
+        if log.isEnabledFor(told["level"]):
+            extra = {"orcas": told["fields"]}
+            place = told["file"], told["line"]
+            log.handle(log.makeRecord(log.name, told["level"], *place, told["message"], (), None, extra=extra))
 
 
 def _run() -> None:
-    while wait_for_events():
+    while wait_for_diagnostics():
         flush()
 
 
 def _end(thread: threading.Thread) -> None:
-    end_events()
+    end_diagnostics()
     thread.join()
     flush()

@@ -13,8 +13,8 @@ use orcas_bodies::stream::Flow;
 use orcas_engine::{Engine, EngineOptions};
 use orcas_gateway::gateway::now_ms;
 use orcas_gateway::{
-    BodyPlan, Event, Gateway, GatewayOptions, Identities, IdentityTables, Ingress, Reply, Request, Responder, Response,
-    ResponseBody,
+    BodyPlan, Completion, Gateway, GatewayOptions, Identities, IdentityTables, Ingress, Reply, Request, Responder,
+    Response, ResponseBody,
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;
@@ -28,11 +28,11 @@ pub const SECRET: &[u8] = b"secret";
 const RECEIVED: usize = 64 * 1024;
 
 /// What an event loop waits for.
-struct Events(Completions<Event>);
+struct Arrived(Completions<Completion>);
 
-impl Responder for Events {
-    fn complete_quietly(&self, _slot: u32, event: Event) -> bool {
-        self.0.push_quietly(event)
+impl Responder for Arrived {
+    fn complete_quietly(&self, _slot: u32, completion: Completion) -> bool {
+        self.0.push_quietly(completion)
     }
 
     fn wake(&self) {
@@ -42,7 +42,7 @@ impl Responder for Events {
 
 pub struct Server {
     pub gateway: Arc<Gateway>,
-    events: Arc<Events>,
+    arrived: Arc<Arrived>,
     responder: Arc<dyn Responder>,
     engine: Option<Engine>,
     signer: Signer,
@@ -77,9 +77,9 @@ impl Server {
         let identities = Identities::new(IdentityTables::of_root(OWNER, &[(ACCESS_KEY, &secret)])).expect("identities");
         let gateway = Gateway::new(engine.handle(), options::options(), identities).expect("a gateway");
         let signer = Signer::new(ACCESS_KEY, SECRET, "us-east-1", now_ms() / 1000).expect("a signer");
-        let events = Arc::new(Events(Completions::new().expect("a queue")));
-        let responder = Arc::clone(&events) as Arc<dyn Responder>;
-        Self { gateway, events, responder, engine: Some(engine), signer }
+        let arrived = Arc::new(Arrived(Completions::new().expect("a queue")));
+        let responder = Arc::clone(&arrived) as Arc<dyn Responder>;
+        Self { gateway, arrived, responder, engine: Some(engine), signer }
     }
 
     /// A head with only the headers it needs, for a body of `length` bytes whose hash is not signed.
@@ -130,7 +130,7 @@ impl Server {
         for piece in body.chunks(RECEIVED) {
             loop {
                 let responder = Arc::clone(&self.responder);
-                match stream.admit(Box::new(move || responder.complete(0, Event::Resume))) {
+                match stream.admit(Box::new(move || responder.complete(0, Completion::Resume))) {
                     Flow::More => break,
                     Flow::Wait => drop(self.wait()),
                     Flow::Stop => panic!("the body is refused"),
@@ -151,9 +151,9 @@ impl Server {
                 let mut received = 0;
                 while received < download.length() {
                     let responder = Arc::clone(&self.responder);
-                    let piece = download.next(Box::new(move |piece| responder.complete(0, Event::Piece(piece))));
+                    let piece = download.next(Box::new(move |piece| responder.complete(0, Completion::Piece(piece))));
                     let piece = piece.unwrap_or_else(|| match self.wait() {
-                        Event::Piece(piece) => piece,
+                        Completion::Piece(piece) => piece,
                         _ => panic!("a piece was expected"),
                     });
                     received += piece.map_err(|problem| problem.fault).expect("a piece").len() as u64;
@@ -165,16 +165,16 @@ impl Server {
 
     fn answer(&self) -> Response {
         match self.wait() {
-            Event::Committed(request, result) => request.committed(result),
-            Event::Answered(answer) => answer,
-            Event::Piece(_) | Event::Resume => panic!("an answer was expected"),
+            Completion::Committed(request, result) => request.committed(result),
+            Completion::Answered(answer) => answer,
+            Completion::Piece(_) | Completion::Resume => panic!("an answer was expected"),
         }
     }
 
-    fn wait(&self) -> Event {
+    fn wait(&self) -> Completion {
         loop {
-            if let Some(event) = self.events.0.drain().pop() {
-                return event;
+            if let Some(completion) = self.arrived.0.drain().pop() {
+                return completion;
             }
             std::thread::sleep(Duration::from_micros(20));
         }

@@ -11,7 +11,7 @@ use crate::errors::store_error;
 use crate::requests::piece::view;
 use orcas_engine::EventsState;
 use orcas_event_streams::{Deliveries, Delivery, DeliveryReader, Listener};
-use orcas_gateway::{Event, Responder};
+use orcas_gateway::{Completion, Responder};
 use orcas_http::lossy_text;
 
 /// One stream of events.
@@ -42,7 +42,7 @@ impl EventListener {
     /// One completion for `slot` follows when there is more, or when `wake` is called. False: there is more now.
     fn wait(&self, slot: u32) -> bool {
         let responder = Arc::clone(&self.responder);
-        self.inner.wait(Box::new(move || responder.complete(slot, Event::Resume)))
+        self.inner.wait(Box::new(move || responder.complete(slot, Completion::Resume)))
     }
 
     /// Ends the wait.

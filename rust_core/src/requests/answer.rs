@@ -12,7 +12,7 @@ use orcas_bodies::download;
 use orcas_gateway::accounting::ResponseSummary;
 use orcas_gateway::accounting::tally::Delivery;
 use orcas_gateway::requests::response::ResponseBody;
-use orcas_gateway::{Event, Responder};
+use orcas_gateway::{Completion, Responder};
 use orcas_http::hex;
 
 /// A whole response, ready for the wire.
@@ -122,7 +122,7 @@ impl Download {
     /// The next piece, or None: then one completion for `slot` brings it.
     fn next<'py>(&self, py: Python<'py>, slot: u32) -> PyResult<Option<Bound<'py, PyAny>>> {
         let responder = Arc::clone(&self.responder);
-        let piece = self.pieces.next(Box::new(move |piece| responder.complete(slot, Event::Piece(piece))));
+        let piece = self.pieces.next(Box::new(move |piece| responder.complete(slot, Completion::Piece(piece))));
         piece.map(|piece| piece_object(py, piece)).transpose()
     }
 }

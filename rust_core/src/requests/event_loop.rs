@@ -4,10 +4,10 @@ use std::path::Path;
 
 use orcas_base::completions::{Completions, Drained};
 use orcas_base::error::{Error, Result};
-use orcas_gateway::{Event, Responder};
+use orcas_gateway::{Completion, Responder};
 
 pub struct EventLoop {
-    completions: Completions<(u32, Event)>,
+    completions: Completions<(u32, Completion)>,
 }
 
 impl EventLoop {
@@ -22,14 +22,14 @@ impl EventLoop {
     }
 
     /// The slots that were completed since the last call.
-    pub fn drain(&self) -> Drained<'_, (u32, Event)> {
+    pub fn drain(&self) -> Drained<'_, (u32, Completion)> {
         self.completions.drain()
     }
 }
 
 impl Responder for EventLoop {
-    fn complete_quietly(&self, slot: u32, event: Event) -> bool {
-        self.completions.push_quietly((slot, event))
+    fn complete_quietly(&self, slot: u32, completion: Completion) -> bool {
+        self.completions.push_quietly((slot, completion))
     }
 
     fn wake(&self) {

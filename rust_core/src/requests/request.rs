@@ -12,7 +12,7 @@ use orcas_base::buffers::Room;
 use orcas_base::completions::Resume;
 use orcas_bodies::stream::Flow;
 use orcas_gateway::requests::store_body::UploadStream;
-use orcas_gateway::{BodyPlan, Event, Reply};
+use orcas_gateway::{BodyPlan, Completion, Reply};
 use orcas_http::hex;
 use orcas_s3::target::{hosted_bucket, hosted_website};
 
@@ -173,7 +173,7 @@ impl BodySink {
 impl BodySink {
     fn resume(&self, slot: u32) -> Resume {
         let responder = Arc::clone(self.request.responder());
-        Box::new(move || responder.complete(slot, Event::Resume))
+        Box::new(move || responder.complete(slot, Completion::Resume))
     }
 }
 

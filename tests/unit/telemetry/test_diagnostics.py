@@ -1,4 +1,4 @@
-"""Events of the engine become log records: with the right logger and fields, and without secrets."""
+"""Diagnostics of the engine become log records: with the right logger and fields, and without secrets."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from orcas.telemetry.diagnostics import log_events
+from orcas.telemetry.diagnostics import log_diagnostics
 from orcas.telemetry.logs import HumanFormatter, JsonFormatter, RateLimit
 
 if TYPE_CHECKING:
-    from orcas._core import Event
+    from orcas._core import Diagnostic
 
 
-def event(message: str = "The log file could not be sealed", level: int = logging.WARNING, line: int = 7) -> Event:
+def diagnostic(
+    message: str = "The log file could not be sealed", level: int = logging.WARNING, line: int = 7
+) -> Diagnostic:
     fields: dict[str, str | int | float | bool] = {"error": "secret_key=SECRET and more", "bytes": 9, "whole": False}
     return {"part": "log", "level": level, "file": "log/src/x.rs", "line": line, "message": message, "fields": fields}
 
@@ -41,7 +43,7 @@ def test_a_json_line_has_the_fields_and_no_secret(
 ) -> None:
     handler, text = written
     handler.setFormatter(JsonFormatter())
-    log_events([event("100 % of secret_key=SECRET")])
+    log_diagnostics([diagnostic("100 % of secret_key=SECRET")])
     line = json.loads(text.getvalue())
     assert (line["level"], line["logger"], line["bytes"], line["whole"]) == ("warning", "orcas.log", 9, False)
     assert line["message"] == "100 % of secret_key=***"
@@ -53,18 +55,18 @@ def test_a_line_for_people_has_the_fields_and_no_secret(
 ) -> None:
     handler, text = written
     handler.setFormatter(HumanFormatter())
-    log_events([event()])
+    log_diagnostics([diagnostic()])
     end = 'WARNING orcas.log: The log file could not be sealed error="secret_key=*** and more" bytes=9 whole=False\n'
     assert text.getvalue().endswith(end)
 
 
 def test_the_level_of_the_logger_counts(written: tuple[logging.StreamHandler[io.StringIO], io.StringIO]) -> None:
-    log_events([event(level=logging.DEBUG), event(level=logging.INFO)])
+    log_diagnostics([diagnostic(level=logging.DEBUG), diagnostic(level=logging.INFO)])
     assert written[1].getvalue().count("\n") == 1
 
 
 def test_places_in_the_source_are_limited_apart(
     written: tuple[logging.StreamHandler[io.StringIO], io.StringIO],
 ) -> None:
-    log_events([event(line=1)] * 5 + [event("another", line=2)])
+    log_diagnostics([diagnostic(line=1)] * 5 + [diagnostic("another", line=2)])
     assert written[1].getvalue().splitlines() == ["The log file could not be sealed"] * 3 + ["another"]

@@ -177,26 +177,26 @@ mod tests {
 
     /// What may happen to a body: bytes now or later, a beginning.
     #[derive(Clone, Debug)]
-    enum Event {
+    enum Step {
         Now(Vec<u8>),
         Later(Vec<u8>),
         Beginning,
     }
 
-    fn event() -> impl Strategy<Value = Event> {
+    fn step() -> impl Strategy<Value = Step> {
         let bytes = || prop_oneof![0..300usize, 0..3 * SHORT].prop_flat_map(|length| vec![any::<u8>(); length]);
         prop_oneof![
-            bytes().prop_map(Event::Now),
-            bytes().prop_map(Event::Later),
-            bytes().prop_map(Event::Later),
-            Just(Event::Beginning)
+            bytes().prop_map(Step::Now),
+            bytes().prop_map(Step::Later),
+            bytes().prop_map(Step::Later),
+            Just(Step::Beginning)
         ]
     }
 
     proptest! {
         #[test]
         fn it_does_not_matter_when_a_debt_is_paid(
-            histories in proptest::collection::vec(proptest::collection::vec(event(), 0..12), 0..20),
+            histories in proptest::collection::vec(proptest::collection::vec(step(), 0..12), 0..20),
             settles in 1..5usize,
         ) {
             let prefixes: Vec<Arc<Prefixes>> = histories.iter().map(|_| Arc::default()).collect();
@@ -204,9 +204,9 @@ mod tests {
             for round in 0..12 {
                 for (history, body) in std::iter::zip(&histories, &mut bodies) {
                     match history.get(round) {
-                        Some(Event::Now(bytes)) => body.update(bytes),
-                        Some(Event::Later(bytes)) => body.defer(bytes.clone().into()),
-                        Some(Event::Beginning) => body.remember(name(round as u8), None),
+                        Some(Step::Now(bytes)) => body.update(bytes),
+                        Some(Step::Later(bytes)) => body.defer(bytes.clone().into()),
+                        Some(Step::Beginning) => body.remember(name(round as u8), None),
                         None => {}
                     }
                 }
@@ -216,10 +216,10 @@ mod tests {
             }
             for ((history, body), prefixes) in histories.iter().zip(bodies).zip(&prefixes) {
                 let (digest, mut whole) = (body.finish(), Md5Hasher::new());
-                for (round, event) in history.iter().enumerate() {
-                    match event {
-                        Event::Now(bytes) | Event::Later(bytes) => whole.update(bytes),
-                        Event::Beginning => {
+                for (round, step) in history.iter().enumerate() {
+                    match step {
+                        Step::Now(bytes) | Step::Later(bytes) => whole.update(bytes),
+                        Step::Beginning => {
                             let known = prefixes.get(&name(round as u8)).map(|prefix| prefix.md5.finish());
                             prop_assert_eq!(known, Some(whole.clone().finish()));
                         }

@@ -28,6 +28,6 @@ pub use buckets::moves::{BucketPrefix, MovedPrefix};
 pub use gateway::{Gateway, GatewayOptions, PublicAccess};
 pub use orcas_s3::event_targets::EventTarget;
 pub use requests::body_plan::BodyPlan;
-pub use requests::reply::{Event, Reply, Responder};
+pub use requests::reply::{Completion, Reply, Responder};
 pub use requests::request::Request;
 pub use requests::response::{ErrorNote, Response, ResponseBody};

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use crate::gateway::now_ms;
 use crate::{
-    BodyPlan, Event, Gateway, GatewayOptions, Identities, IdentityTables, Ingress, Reply, Request, Responder, Response,
-    ResponseBody,
+    BodyPlan, Completion, Gateway, GatewayOptions, Identities, IdentityTables, Ingress, Reply, Request, Responder,
+    Response, ResponseBody,
 };
 use orcas_bodies::stream::Flow;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
@@ -40,17 +40,17 @@ const OTHER: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa998877665544332
 
 /// A front end that only collects.
 #[derive(Default)]
-struct Events(Mutex<Vec<(u32, Event)>>);
+struct Arrived(Mutex<Vec<(u32, Completion)>>);
 
-impl Events {
-    fn take(&self) -> Vec<(u32, Event)> {
+impl Arrived {
+    fn take(&self) -> Vec<(u32, Completion)> {
         std::mem::take(&mut *self.0.lock())
     }
 }
 
-impl Responder for Events {
-    fn complete_quietly(&self, slot: u32, event: Event) -> bool {
-        self.0.lock().push((slot, event));
+impl Responder for Arrived {
+    fn complete_quietly(&self, slot: u32, completion: Completion) -> bool {
+        self.0.lock().push((slot, completion));
         false
     }
 
@@ -59,7 +59,7 @@ impl Responder for Events {
 
 struct Fixture {
     gateway: Arc<Gateway>,
-    events: Arc<Events>,
+    arrived: Arc<Arrived>,
     signer: Signer,
     engine: Option<Engine>,
     dir: tempfile::TempDir,
@@ -124,11 +124,11 @@ impl Fixture {
         };
         let gateway = Gateway::new(engine.handle(), options, Identities::new(identities("secret")).unwrap()).unwrap();
         let signer = Signer::new("ROOT", b"secret", "us-east-1", now_ms() / 1000).unwrap();
-        Self { gateway, events: Arc::default(), signer, engine: Some(engine), dir }
+        Self { gateway, arrived: Arc::default(), signer, engine: Some(engine), dir }
     }
 
     fn responder(&self) -> Arc<dyn Responder> {
-        self.events.clone()
+        self.arrived.clone()
     }
 
     /// Signs and submits a head; `body` is what its Content-Length and hash speak of.
@@ -178,13 +178,13 @@ impl Fixture {
     }
 
     /// The next completion.
-    fn wait(&self) -> Event {
+    fn wait(&self) -> Completion {
         let deadline = Instant::now() + Duration::from_secs(30);
         while Instant::now() < deadline {
-            let mut done = self.events.take();
+            let mut done = self.arrived.take();
             assert!(done.len() <= 1, "one request has one completion");
-            if let Some((_, event)) = done.pop() {
-                return event;
+            if let Some((_, completion)) = done.pop() {
+                return completion;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -193,9 +193,9 @@ impl Fixture {
 
     fn wait_answer(&self) -> Response {
         match self.wait() {
-            Event::Committed(request, result) => request.committed(result),
-            Event::Answered(answer) => answer,
-            Event::Piece(_) | Event::Resume => panic!("an answer was expected"),
+            Completion::Committed(request, result) => request.committed(result),
+            Completion::Answered(answer) => answer,
+            Completion::Piece(_) | Completion::Resume => panic!("an answer was expected"),
         }
     }
 
@@ -205,7 +205,7 @@ impl Fixture {
             let stream = request.open_body("127.0.0.1").unwrap();
             for piece in sent.chunks(100_000) {
                 let responder = self.responder();
-                match stream.admit(Box::new(move || responder.complete(0, Event::Resume))) {
+                match stream.admit(Box::new(move || responder.complete(0, Completion::Resume))) {
                     Flow::More => stream.push(piece),
                     Flow::Wait => panic!("the budget is larger than this body"),
                     Flow::Stop => break,
@@ -235,9 +235,9 @@ impl Fixture {
                 let mut out = Vec::new();
                 while (out.len() as u64) < download.length() {
                     let responder = self.responder();
-                    let piece = download.next(Box::new(move |piece| responder.complete(0, Event::Piece(piece))));
+                    let piece = download.next(Box::new(move |piece| responder.complete(0, Completion::Piece(piece))));
                     let piece = piece.unwrap_or_else(|| match self.wait() {
-                        Event::Piece(piece) => piece,
+                        Completion::Piece(piece) => piece,
                         _ => panic!("a piece was expected"),
                     });
                     out.extend_from_slice(&piece.map_err(|problem| problem.fault.unwrap_or_default())?);

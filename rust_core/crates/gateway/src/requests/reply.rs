@@ -1,5 +1,5 @@
-//! How a request that is not answered at once gets its answer: the `Responder` of its front end, the events that it takes,
-//! and `Reply`, which makes sure that exactly one answer arrives. Knows requests as `Pending` only.
+//! How a request that is not answered at once gets its answer: the `Responder` of its front end, the completions that it
+//! takes, and `Reply`, which makes sure that exactly one answer arrives. Knows requests as `Pending` only.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Body, Failure, Intent, Outcome};
 
-/// The front end of a request, which takes what the request waits for. It numbers its waits: each ends with one event for
-/// its slot. Called by threads of the engine and by workers, so it must not block.
+/// The front end of a request, which takes what the request waits for. It numbers its waits: each ends with one
+/// completion for its slot. Called by threads of the engine and by workers, so it must not block.
 pub trait Responder: Send + Sync {
     /// As `complete`, when more may follow at once. True if the front end sleeps until `wake` is called, which must not be
     /// left undone.
     #[must_use]
-    fn complete_quietly(&self, slot: u32, event: Event) -> bool;
+    fn complete_quietly(&self, slot: u32, completion: Completion) -> bool;
 
     fn wake(&self);
 
-    fn complete(&self, slot: u32, event: Event) {
-        if self.complete_quietly(slot, event) {
+    fn complete(&self, slot: u32, completion: Completion) {
+        if self.complete_quietly(slot, completion) {
             self.wake();
         }
     }
 }
 
-pub enum Event {
+pub enum Completion {
     /// The engine is done; the front end makes the answer, away from the committing thread.
     Committed(Arc<dyn Pending>, Result<Outcome, Failure>),
     Answered(Response),
@@ -79,7 +79,7 @@ impl<R: Pending + ?Sized> Reply<R> {
 
     fn send(&self, result: Result<Response, Problem>) {
         let answer = self.request.sealed(result);
-        self.request.responder().complete(self.slot, Event::Answered(answer));
+        self.request.responder().complete(self.slot, Completion::Answered(answer));
     }
 
     /// Drops the obligation, because other code answers.

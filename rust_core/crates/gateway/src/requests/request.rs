@@ -17,7 +17,7 @@ use crate::admission::missing::Stranger;
 use crate::admission::request_context::RequestContext;
 use crate::gateway::Gateway;
 use crate::requests::body_plan::BodyPlan;
-use crate::requests::reply::{Event, Pending, Reply, Responder};
+use crate::requests::reply::{Completion, Pending, Reply, Responder};
 use crate::requests::response::{Envelope, Response};
 use crate::requests::storage_plan::{PartOf, StoragePlan};
 use crate::requests::store_body::{Destination, StoreBody, UploadStream};
@@ -426,7 +426,7 @@ impl<O: Operation> Request for PendingRequest<O> {
         let request = Arc::clone(&self);
         let granted = move |permit| {
             *request.permit.lock() = Some(permit);
-            request.responder.complete(slot, Event::Resume);
+            request.responder.complete(slot, Completion::Resume);
         };
         match self.gateway.budget.take_or_wait(self.body.whole_max(), granted) {
             Some(permit) => {
@@ -546,7 +546,7 @@ impl<O: Operation> Commit<O> {
     fn push_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
         let slot = u32::try_from(token).unwrap_or(u32::MAX);
         let request: Arc<PendingRequest<O>> = Arc::clone(&self.0);
-        self.0.responder.complete_quietly(slot, Event::Committed(request, result))
+        self.0.responder.complete_quietly(slot, Completion::Committed(request, result))
     }
 }
 

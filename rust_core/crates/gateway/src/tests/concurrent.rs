@@ -82,7 +82,7 @@ impl Upload {
         };
         if self.sent < end {
             let responder = Arc::clone(self.request.responder());
-            match stream.admit(Box::new(move || responder.complete(slot, Event::Resume))) {
+            match stream.admit(Box::new(move || responder.complete(slot, Completion::Resume))) {
                 Flow::More => {}
                 other => return other,
             }
@@ -135,16 +135,16 @@ fn drive(fixture: &Fixture, uploads: &mut [Upload]) -> HashMap<usize, Response> 
                 waiting[number] = upload.step(number as u32) == Flow::Wait;
             }
         }
-        for (slot, event) in fixture.events.take() {
+        for (slot, completion) in fixture.arrived.take() {
             let number = slot as usize;
-            let answer = match event {
-                Event::Resume => {
+            let answer = match completion {
+                Completion::Resume => {
                     waiting[number] = false;
                     continue;
                 }
-                Event::Committed(request, result) => request.committed(result),
-                Event::Answered(answer) => answer,
-                Event::Piece(_) => panic!("nobody downloads"),
+                Completion::Committed(request, result) => request.committed(result),
+                Completion::Answered(answer) => answer,
+                Completion::Piece(_) => panic!("nobody downloads"),
             };
             assert!(answers.insert(number, answer).is_none(), "{number} is answered twice");
         }

@@ -1,4 +1,4 @@
-//! An event as a record of bounded size.
+//! A diagnostic as a record of bounded size.
 
 use std::fmt::{self, Debug, Write};
 use std::thread;
@@ -12,11 +12,11 @@ const FIELDS_MAX: usize = 16;
 
 /// One line of the log, before it is written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
+pub struct Diagnostic {
     pub level: Level,
     /// The crate that reports it, without `orcas_`.
     pub part: &'static str,
-    /// Where it stands in the source: what tells kinds of events apart.
+    /// Where it stands in the source: what tells kinds of diagnostics apart.
     pub file: &'static str,
     pub line: u32,
     pub message: String,
@@ -32,8 +32,8 @@ pub enum Value {
     Flag(bool),
 }
 
-impl Event {
-    /// An event of this place without text, named after the thread that reports it.
+impl Diagnostic {
+    /// A diagnostic of this place without text, named after the thread that reports it.
     pub(super) fn new(metadata: &Metadata<'static>) -> Self {
         let (file, line) = place(metadata);
         Self {
@@ -61,7 +61,7 @@ impl Event {
     }
 }
 
-/// Where an event stands in the source.
+/// Where a diagnostic stands in the source.
 pub(super) fn place(metadata: &Metadata<'static>) -> (&'static str, u32) {
     (metadata.file().unwrap_or(metadata.target()), metadata.line().unwrap_or(0))
 }
@@ -72,7 +72,7 @@ fn part(target: &'static str) -> &'static str {
     krate.strip_prefix("orcas_").unwrap_or(krate)
 }
 
-impl Visit for Event {
+impl Visit for Diagnostic {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.add(field, Value::Float(value));
     }

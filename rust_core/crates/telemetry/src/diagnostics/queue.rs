@@ -1,6 +1,6 @@
-//! The queue between the threads that report and the one that writes: bounded, and with a rate for each kind of event.
+//! The queue between the threads that report and the one that writes: bounded, and with a rate for each kind of diagnostic.
 //!
-//! What exceeds the rate of its kind is counted and told with the next event of that kind, or when no more of them come.
+//! What exceeds the rate of its kind is counted and told with the next diagnostic of that kind, or when no more of them come.
 //! What finds the queue full is counted as well: whoever reports never waits.
 
 use std::collections::{HashMap, VecDeque};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tracing::Level;
 
-use super::format::{Event, Value};
+use super::format::{Diagnostic, Value};
 
-/// Events that wait to be written.
-const EVENTS_MAX: usize = 256;
+/// Diagnostics that wait to be written.
+const DIAGNOSTICS_MAX: usize = 256;
 /// As for lines of Python: so many of a kind at once, and then one in each `INTERVAL`.
 const BURST: u32 = 50;
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -30,8 +30,8 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Event>,
-    /// Events that found the queue full.
+    waiting: VecDeque<Diagnostic>,
+    /// Diagnostics that found the queue full.
     lost: u64,
     kinds: HashMap<Kind, Rate>,
     ended: bool,
@@ -46,11 +46,11 @@ struct Rate {
     seen: Instant,
     suppressed: u64,
     /// The last one that passed, for the line that counts the others.
-    passed: Option<Event>,
+    passed: Option<Diagnostic>,
 }
 
 impl Queue {
-    /// Whether an event of this kind passes, and how many before it did not. Counts it if not.
+    /// Whether a diagnostic of this kind passes, and how many before it did not. Counts it if not.
     pub fn admit(&self, kind: Kind, now: Instant) -> Option<u64> {
         let mut state = self.state.lock();
         let rate = state.kinds.entry(kind).or_insert_with(|| Rate {
@@ -73,14 +73,14 @@ impl Queue {
         Some(std::mem::take(&mut rate.suppressed))
     }
 
-    /// Puts an admitted event in, if there is room.
-    pub fn push(&self, event: Event) {
+    /// Puts an admitted diagnostic in, if there is room.
+    pub fn push(&self, diagnostic: Diagnostic) {
         let mut state = self.state.lock();
-        if let Some(rate) = state.kinds.get_mut(&(event.file, event.line)) {
-            rate.passed.get_or_insert_with(|| event.clone());
+        if let Some(rate) = state.kinds.get_mut(&(diagnostic.file, diagnostic.line)) {
+            rate.passed.get_or_insert_with(|| diagnostic.clone());
         }
-        if state.waiting.len() < EVENTS_MAX {
-            state.waiting.push_back(event);
+        if state.waiting.len() < DIAGNOSTICS_MAX {
+            state.waiting.push_back(diagnostic);
         } else {
             state.lost += 1;
         }
@@ -108,20 +108,20 @@ impl Queue {
     }
 
     /// Everything that waits, and counts of what was left out.
-    pub fn take(&self, now: Instant) -> Vec<Event> {
+    pub fn take(&self, now: Instant) -> Vec<Diagnostic> {
         let mut state = self.state.lock();
-        let mut events: Vec<Event> = state.waiting.drain(..).collect();
+        let mut diagnostics: Vec<Diagnostic> = state.waiting.drain(..).collect();
         let ended = state.ended;
         for rate in state.kinds.values_mut() {
             if rate.suppressed > 0 && (ended || now.saturating_duration_since(rate.seen) >= QUIET) {
-                events.extend(rate.told());
+                diagnostics.extend(rate.told());
             }
         }
         match std::mem::take(&mut state.lost) {
             0 => {}
-            lost => events.push(lost_event(lost)),
+            lost => diagnostics.push(lost_diagnostic(lost)),
         }
-        events
+        diagnostics
     }
 
     /// Nobody waits any more. What comes after this is taken as before.
@@ -143,17 +143,17 @@ impl Rate {
         }
     }
 
-    /// How many were left out, as an event of the same kind.
-    fn told(&mut self) -> Option<Event> {
+    /// How many were left out, as a diagnostic of the same kind.
+    fn told(&mut self) -> Option<Diagnostic> {
         let passed = self.passed.as_ref()?;
         let suppressed = std::mem::take(&mut self.suppressed);
         let message = format!("{suppressed} more like '{}' were not logged", passed.message);
-        Some(Event { message, fields: Vec::new(), ..passed.clone() })
+        Some(Diagnostic { message, fields: Vec::new(), ..passed.clone() })
     }
 }
 
-fn lost_event(lost: u64) -> Event {
-    Event {
+fn lost_diagnostic(lost: u64) -> Diagnostic {
+    Diagnostic {
         level: Level::WARN,
         part: "diagnostics",
         file: file!(),
@@ -167,15 +167,15 @@ fn lost_event(lost: u64) -> Event {
 mod tests {
     use super::*;
 
-    fn event(line: u32) -> Event {
+    fn diagnostic(line: u32) -> Diagnostic {
         let message = format!("message {line}");
-        Event { level: Level::WARN, part: "engine", file: "a.rs", line, message, fields: Vec::new() }
+        Diagnostic { level: Level::WARN, part: "engine", file: "a.rs", line, message, fields: Vec::new() }
     }
 
-    /// Reports an event of this kind; whether it passed.
+    /// Reports a diagnostic of this kind; whether it passed.
     fn report(queue: &Queue, line: u32, now: Instant) -> Option<u64> {
         let before = queue.admit(("a.rs", line), now)?;
-        queue.push(event(line));
+        queue.push(diagnostic(line));
         Some(before)
     }
 
@@ -183,13 +183,13 @@ mod tests {
     fn a_full_queue_counts_what_it_has_no_room_for_and_nobody_waits() {
         let queue = Queue::default();
         let now = Instant::now();
-        for line in 0..EVENTS_MAX as u32 + 3 {
+        for line in 0..DIAGNOSTICS_MAX as u32 + 3 {
             assert_eq!(report(&queue, line, now), Some(0));
         }
-        let events = queue.take(now);
-        assert_eq!(events.len(), EVENTS_MAX + 1);
-        assert_eq!(events[EVENTS_MAX - 1], event(EVENTS_MAX as u32 - 1));
-        assert_eq!(events[EVENTS_MAX].fields, [("lines", Value::Unsigned(3))]);
+        let diagnostics = queue.take(now);
+        assert_eq!(diagnostics.len(), DIAGNOSTICS_MAX + 1);
+        assert_eq!(diagnostics[DIAGNOSTICS_MAX - 1], diagnostic(DIAGNOSTICS_MAX as u32 - 1));
+        assert_eq!(diagnostics[DIAGNOSTICS_MAX].fields, [("lines", Value::Unsigned(3))]);
         assert_eq!(queue.take(now), []);
     }
 
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(queue.take(now + QUIET / 2), []);
         let told = queue.take(now + QUIET);
         assert_eq!(
-            told.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(),
+            told.iter().map(|diagnostic| diagnostic.message.as_str()).collect::<Vec<_>>(),
             ["7 more like 'message 1' were not logged"]
         );
         assert_eq!(queue.take(now + QUIET * 2), []);

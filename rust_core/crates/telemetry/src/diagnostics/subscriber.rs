@@ -1,4 +1,4 @@
-//! What `tracing` hands events to: one queue for the process. Spans are not used.
+//! What `tracing` hands events to, as diagnostics: one queue for the process. Spans are not used.
 
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber, callsite};
 
-use super::format::{Event, Value, place};
+use super::format::{Diagnostic, Value, place};
 use super::queue::Queue;
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
@@ -17,7 +17,7 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 static DETAIL: AtomicU8 = AtomicU8::new(0);
 const LEVELS: [Level; 4] = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG];
 
-/// Collects events from `level` on, from now on and for good; panics as well. Called again, it changes the level.
+/// Collects diagnostics from `level` on, from now on and for good; panics as well. Called again, it changes the level.
 pub fn collect(level: Level) {
     let detail = LEVELS.iter().position(|known| *known == level).unwrap_or(LEVELS.len() - 1);
     DETAIL.store(detail as u8, Ordering::Relaxed);
@@ -29,7 +29,7 @@ pub fn collect(level: Level) {
     if !first {
         return callsite::rebuild_interest_cache();
     }
-    // Whoever embeds this library may have a subscriber of its own, which then gets the events.
+    // Whoever embeds this library may have a subscriber of its own, which then gets the diagnostics.
     if tracing::subscriber::set_global_default(Collector).is_ok() {
         let others = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
@@ -48,8 +48,8 @@ pub fn wait() -> bool {
     QUEUE.get().is_some_and(Queue::wait)
 }
 
-/// The events that nobody has taken yet, in order.
-pub fn take() -> Vec<Event> {
+/// The diagnostics that nobody has taken yet, in order.
+pub fn take() -> Vec<Diagnostic> {
     QUEUE.get().map_or_else(Vec::new, |queue| queue.take(Instant::now()))
 }
 
@@ -85,7 +85,7 @@ impl Subscriber for Collector {
     fn event(&self, event: &tracing::Event<'_>) {
         let Some(queue) = QUEUE.get() else { return };
         let Some(suppressed) = queue.admit(place(event.metadata()), Instant::now()) else { return };
-        let mut line = Event::new(event.metadata());
+        let mut line = Diagnostic::new(event.metadata());
         event.record(&mut line);
         line.add_thread();
         if suppressed > 0 {
@@ -119,15 +119,18 @@ mod tests {
         tracing::info!("below the level");
         warn!(target: "elsewhere", "of another library");
         warn!(bytes = 7_u64, whole = false, error = %std::fmt::Error, "Damage");
-        let [event] = &take()[..] else { panic!("one event") };
-        assert_eq!((event.level, event.part, event.message.as_str()), (Level::WARN, "telemetry", "Damage"));
+        let [diagnostic] = &take()[..] else { panic!("one diagnostic") };
+        assert_eq!(
+            (diagnostic.level, diagnostic.part, diagnostic.message.as_str()),
+            (Level::WARN, "telemetry", "Damage")
+        );
         let text = |text: &str| Value::Text(text.to_owned());
         let error = std::fmt::Error.to_string();
         assert_eq!(
-            event.fields[..3],
+            diagnostic.fields[..3],
             [("bytes", Value::Unsigned(7)), ("whole", Value::Flag(false)), ("error", text(&error))]
         );
-        assert_eq!(event.fields[3].0, "thread");
+        assert_eq!(diagnostic.fields[3].0, "thread");
 
         collect(Level::DEBUG);
         debug!("a detail");
@@ -135,9 +138,9 @@ mod tests {
 
         let thread = std::thread::Builder::new().name("orcas-test".into()).spawn(|| panic!("on purpose")).unwrap();
         thread.join().unwrap_err();
-        let events = take();
-        assert_eq!(events[0].part, "diagnostics");
-        assert_eq!(events[0].fields[1..], [("reason", text("on purpose")), ("thread", text("orcas-test"))]);
+        let diagnostics = take();
+        assert_eq!(diagnostics[0].part, "diagnostics");
+        assert_eq!(diagnostics[0].fields[1..], [("reason", text("on purpose")), ("thread", text("orcas-test"))]);
 
         for _ in 0..60 {
             warn!("of one kind");

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use orcas_checksum::Md5Hasher;
-use orcas_decide::{Append, Intent, MovePrefix, Outcome, PutObject};
+use orcas_decide::{Intent, MovePrefix, ObjectAppend, Outcome, PutObject};
 use orcas_record::Bucket;
 
 use super::{Builder, name_of};
@@ -41,7 +41,7 @@ impl Builder {
             },
         };
         let offset = self.objects[&name].len() as u64;
-        self.run(Intent::AppendObject(Box::new(Append { put, offset, user_metadata: false, declared: None })));
+        self.run(Intent::AppendObject(Box::new(ObjectAppend { put, offset, user_metadata: false, declared: None })));
         self.insert(name, whole);
     }
 

@@ -65,7 +65,7 @@ pub enum Intent {
     },
     PutObject(Box<PutObject>),
     /// Adds the body at the end of the object.
-    AppendObject(Box<Append>),
+    AppendObject(Box<ObjectAppend>),
     DeleteObject {
         bucket: BucketId,
         key: Bytes,
@@ -239,7 +239,7 @@ pub struct PutObject {
 
 /// PutObject with a write offset.
 #[derive(Clone, Debug)]
-pub struct Append {
+pub struct ObjectAppend {
     /// Metadata and attributes are those of an object that does not exist yet. The checksum is in the algorithm of the
     /// object.
     pub put: PutObject,

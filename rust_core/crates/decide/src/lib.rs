@@ -25,8 +25,8 @@ pub use buckets::snapshots::{layer_name, snapshot_name};
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
-    Annotate, AnnotationChange, Append, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyHeaders,
-    CopyPart, DeleteEntry, Intent, Move, MovePrefix, Pin, PlacedChunk, PutObject, PutPart, RequestToken,
+    Annotate, AnnotationChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyHeaders, CopyPart,
+    DeleteEntry, Intent, Move, MovePrefix, ObjectAppend, Pin, PlacedChunk, PutObject, PutPart, RequestToken,
     SettingsChange, Sharing, Source, StoredAnnotations, StoredCopy, StoredInto, StoredText, UnderPrefix,
 };
 pub use lengths::{record_len, records_len};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_decide::{
-    Annotate, AnnotationChange, Append, AttributeChange, Body, BucketChange, Complete, CompletePart, Copy,
-    CopyAttributes, CopyHeaders, CopyPart, Expire, ExpireEntry, Intent, Move, MovePrefix, PutObject, PutPart,
+    Annotate, AnnotationChange, AttributeChange, Body, BucketChange, Complete, CompletePart, Copy, CopyAttributes,
+    CopyHeaders, CopyPart, Expire, ExpireEntry, Intent, Move, MovePrefix, ObjectAppend, PutObject, PutPart,
     RequestToken, SettingsChange, SourceConditions, UpdateVersion,
 };
 use orcas_record::{Attributes, Bucket, BucketId, DefaultRetention, Encryption, ObjectHeaders, ObjectLock, Period};
@@ -122,7 +122,7 @@ impl Run {
                 let user_metadata = !headers.user.is_empty();
                 let headers = self.headers(bucket, headers)?;
                 let put = PutObject { bucket, key, precondition, headers, ..put_of(&body, stored, encryption) };
-                Intent::AppendObject(Box::new(Append { put, offset, user_metadata, declared: None }))
+                Intent::AppendObject(Box::new(ObjectAppend { put, offset, user_metadata, declared: None }))
             }
             Op::Delete { bucket, key, precondition } => {
                 Intent::DeleteObject { bucket, key, precondition, version: None, bypass: false }

@@ -1,9 +1,9 @@
-//! Appending to an object: the new version names the content of the one before, and what was sent.
+//! Object appends: the new version names the content of the one before, and what was sent.
 
 use crate::buckets::creation::live_bucket;
 use crate::buckets::layers;
 use crate::decision::{Context, Decision};
-use crate::intent::{Append, Body, PutObject};
+use crate::intent::{Body, ObjectAppend, PutObject};
 use crate::limits::{OBJECT_PARTS_MAX, OBJECT_SIZE_MAX};
 use crate::objects::locks;
 use crate::objects::manifest::Draft;
@@ -16,8 +16,8 @@ use orcas_checksum::ObjectChecksum;
 use orcas_record::{Attributes, Encryption, Extent, INLINE_MAX, Version};
 
 /// The body of an append is a content, however small it is: only a content can become part of a segment.
-pub(crate) fn append(view: &dyn View, context: &Context, append: Append) -> Result<Decision, Failure> {
-    let Append { put, offset, user_metadata, .. } = &append;
+pub(crate) fn append(view: &dyn View, context: &Context, append: ObjectAppend) -> Result<Decision, Failure> {
+    let ObjectAppend { put, offset, user_metadata, .. } = &append;
     let bucket = live_bucket(view, put.bucket)?;
     let current = layers::object(view, &bucket, &put.key)?;
     evaluate(current.as_deref(), &put.precondition)?;
@@ -112,7 +112,7 @@ fn short(before: &[Extent], body: &Body) -> Option<Vec<Extent>> {
 
 /// The checksum of the whole. As in S3, one that the client declares has the algorithm of the object's. `None` if the
 /// object has none that covers it, or one that does not follow from those of its parts.
-fn joined(before: &Version, append: &Append) -> Result<Option<ObjectChecksum>, Refusal> {
+fn joined(before: &Version, append: &ObjectAppend) -> Result<Option<ObjectChecksum>, Refusal> {
     let Some(whole) = before.checksum.filter(|whole| whole.parts == 0) else { return Ok(None) };
     let expected = whole.checksum.algorithm();
     if let Some(actual) = append.declared.filter(|declared| *declared != expected) {

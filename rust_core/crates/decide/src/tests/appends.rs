@@ -5,7 +5,7 @@ use super::*;
 use orcas_record::INLINE_MAX;
 
 /// An append of content, which is stored by itself.
-pub(super) fn appended(offset: u64, bytes: &[u8]) -> Append {
+pub(super) fn appended(offset: u64, bytes: &[u8]) -> ObjectAppend {
     let Intent::PutObject(put) = put("k", 0) else { unreachable!("put makes a PutObject") };
     let body = Body::Content {
         fingerprint: Fingerprint([bytes.len() as u8; 32]),
@@ -15,7 +15,7 @@ pub(super) fn appended(offset: u64, bytes: &[u8]) -> Append {
     };
     let checksum = Some(Hasher::digest(ChecksumAlgorithm::Crc32, bytes));
     let md5 = orcas_checksum::Md5Hasher::digest(bytes);
-    Append {
+    ObjectAppend {
         put: PutObject { size: bytes.len() as u64, md5, checksum, body, ..*put },
         offset,
         user_metadata: false,
@@ -23,7 +23,7 @@ pub(super) fn appended(offset: u64, bytes: &[u8]) -> Append {
     }
 }
 
-fn run(state: &mut TestView, append: Append) -> Result<Outcome, Failure> {
+fn run(state: &mut TestView, append: ObjectAppend) -> Result<Outcome, Failure> {
     state.run(Intent::AppendObject(Box::new(append)))
 }
 
@@ -85,7 +85,7 @@ fn metadata_and_tags_stay_and_others_are_refused() {
 fn a_checksum_has_the_algorithm_of_the_object() {
     let mut state = TestView::with_bucket();
     run(&mut state, appended(0, b"a")).unwrap();
-    let declared = |algorithm| Append { declared: Some(algorithm), ..appended(1, b"b") };
+    let declared = |algorithm| ObjectAppend { declared: Some(algorithm), ..appended(1, b"b") };
     let (expected, actual) = (ChecksumAlgorithm::Crc32, Some(ChecksumAlgorithm::Sha1));
     let mismatch = Refusal::Checksum(ChecksumRefusal::Algorithm { expected, actual });
     assert_eq!(refused(run(&mut state, declared(ChecksumAlgorithm::Sha1))), mismatch);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use orcas_checksum::Etag;
-use orcas_decide::{Append, Failure, Intent, Outcome, Refusal};
+use orcas_decide::{Failure, Intent, ObjectAppend, Outcome, Refusal};
 use orcas_engine::Handle;
 use orcas_engine::scheduled::{Scheduled, leftovers};
 use orcas_fs_testing::{SimDisk, SimRng};
@@ -185,7 +185,7 @@ impl Client {
             false => body(&self.handle, bucket, bytes),
         };
         let put = put_of(bucket, key, bytes, body);
-        Intent::AppendObject(Box::new(Append { put, offset, user_metadata: false, declared: None }))
+        Intent::AppendObject(Box::new(ObjectAppend { put, offset, user_metadata: false, declared: None }))
     }
 
     /// Reads an object to its end: what it holds stays, whatever becomes of the key.

@@ -9,12 +9,12 @@ use super::super::steps::Steps;
 use super::super::support::{Store, noise};
 use crate::Effort;
 use orcas_checksum::Md5Hasher;
-use orcas_decide::{Append, Failure, Intent, Outcome, PutObject, Refusal};
+use orcas_decide::{Failure, Intent, ObjectAppend, Outcome, PutObject, Refusal};
 use orcas_fs_testing::{CrashPolicy, SimDisk, SimRng};
 use orcas_record::{Bucket, Durability};
 
 fn append(put: PutObject, offset: u64) -> Intent {
-    Intent::AppendObject(Box::new(Append { put, offset, user_metadata: false, declared: None }))
+    Intent::AppendObject(Box::new(ObjectAppend { put, offset, user_metadata: false, declared: None }))
 }
 
 impl Steps {

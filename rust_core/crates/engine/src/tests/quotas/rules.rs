@@ -13,8 +13,8 @@ use crate::Addition;
 use orcas_catalog::{ScanStart, VersionStart};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
-    Annotate, AnnotationChange, Append, BucketChange, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
-    CopyPart, Expire, ExpireEntry, ExpiredPlace, Failure, Intent, Layers, Move, MovePrefix, Outcome, Precondition,
+    Annotate, AnnotationChange, BucketChange, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders, CopyPart,
+    Expire, ExpireEntry, ExpiredPlace, Failure, Intent, Layers, Move, MovePrefix, ObjectAppend, Outcome, Precondition,
     PutPart, Quota, Refusal,
 };
 use orcas_fs_testing::SimRng;
@@ -200,7 +200,12 @@ impl Run {
                 self.attempt_upload(&bucket, &Addition::End, bytes.len(), &|steps| {
                     let body = steps.handle().content().appended_body(&bucket, Bytes::copy_from_slice(&bytes));
                     let put = Steps::put_of(&bucket, key, &bytes, body);
-                    Some(Intent::AppendObject(Box::new(Append { put, offset, user_metadata: false, declared: None })))
+                    Some(Intent::AppendObject(Box::new(ObjectAppend {
+                        put,
+                        offset,
+                        user_metadata: false,
+                        declared: None,
+                    })))
                 });
             }
             4 | 5 => {

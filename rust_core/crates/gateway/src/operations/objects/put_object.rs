@@ -149,7 +149,7 @@ impl Upload for PutObject {
             Some(offset) => {
                 let declared = declared.map(|checksum| checksum.algorithm());
                 let user_metadata = !self.headers.user.is_empty();
-                Intent::AppendObject(Box::new(decide::Append { put, offset, user_metadata, declared }))
+                Intent::AppendObject(Box::new(decide::ObjectAppend { put, offset, user_metadata, declared }))
             }
         })
     }

@@ -685,10 +685,10 @@ class ScrubDamage(TypedDict):
 
 @type_check_only
 class ScrubState(TypedDict):
-    """How the scrub is doing. Bytes are those of the present round; the rate is in bytes a second, 0 for none."""
+    """How the scrub is doing. Bytes are those of the present pass; the rate is in bytes a second, 0 for none."""
 
     rate: int
-    rounds: int
+    passes: int
     done_bytes: int
     total_bytes: int
     position: str

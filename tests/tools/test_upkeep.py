@@ -244,10 +244,10 @@ def test_the_scrub_says_how_far_it_is(serve: Serve, data: Path) -> None:
     with serve():
         state = document("scrub", "--data", data)
         assert set(state) == {
-            "rate", "rounds", "done_bytes", "total_bytes", "position", "damaged", "damaged_total", "failed",
+            "rate", "passes", "done_bytes", "total_bytes", "position", "damaged", "damaged_total", "failed",
         }  # fmt: skip
         assert state["rate"] == 10 << 20
-        assert "rounds completed" in command("scrub", "--data", data)
+        assert "passes completed" in command("scrub", "--data", data)
 
 
 def test_a_server_says_where_it_is_for_as_long_as_it_runs(serve: Serve, data: Path) -> None:

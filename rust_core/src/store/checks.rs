@@ -297,7 +297,7 @@ struct ScrubDamage {
 #[derive(IntoPyObject)]
 pub struct ScrubState {
     rate: u64,
-    rounds: u64,
+    passes: u64,
     done_bytes: u64,
     total_bytes: u64,
     position: String,
@@ -311,7 +311,7 @@ impl From<ScrubProgress> for ScrubState {
         let damage = |damage: engine::ScrubDamage| ScrubDamage { place: damage.place, detail: damage.detail };
         Self {
             rate: progress.rate,
-            rounds: progress.rounds,
+            passes: progress.passes,
             done_bytes: progress.done_bytes,
             total_bytes: progress.total_bytes,
             position: progress.position,

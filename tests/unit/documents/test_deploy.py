@@ -40,7 +40,7 @@ NOT_SHOWN: Final = {
     "http_requests": "what orcas_requests says, for other people's dashboards",
     "http_request_duration_seconds": "what orcas_request_duration_seconds says, for other people's dashboards",
     "crypto_cache_hit_rate": "since the start; the panel of the caches has the data keys as they are now",
-    "orcas_scrub_rounds": "one a day; the panel of the scrub shows where the round is",
+    "orcas_scrub_passes": "one a day; the panel of the scrub shows where the pass is",
     "orcas_origin_fetches": "few servers have origins, and `orcas origin show` says the same",
     "orcas_origin_stored_bytes": "likewise",
     "process_start_time_seconds": "for readers that compare two pages",

@@ -231,8 +231,8 @@ def scrub(
         ("", "scrub"),
         [
             ("rate", f"{size(state['rate'])}/s" if state["rate"] else "off"),
-            ("rounds completed", state["rounds"]),
-            ("this round", f"{size(state['done_bytes'])} of {size(state['total_bytes'])}"),
+            ("passes completed", state["passes"]),
+            ("this pass", f"{size(state['done_bytes'])} of {size(state['total_bytes'])}"),
             ("reading", state["position"] or "nothing at the moment"),
             ("damaged places", state["damaged_total"]),
         ],
@@ -243,7 +243,7 @@ def scrub(
     if state["damaged_total"]:
         typer.echo("Run `orcas fsck` to see which objects are affected and what to do.")
     if state["failed"]:
-        say(f"The last round ended early: {state['failed']}.")
+        say(f"The last pass ended early: {state['failed']}.")
 
 
 def _check(

@@ -46,7 +46,7 @@ struct Shard {
     misses: u64,
     bytes: usize,
     entries: HashMap<(BucketId, Bytes), Entry>,
-    /// Keys in the order of their insertion; an entry that was used since gets a second round.
+    /// Keys in the order of their insertion; an entry that was used since gets a second chance.
     order: std::collections::VecDeque<(BucketId, Bytes)>,
 }
 

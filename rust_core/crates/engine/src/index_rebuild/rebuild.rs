@@ -26,7 +26,7 @@ const RECORDS: usize = 16_384;
 /// Records that may be left for the time in which the applier pauses.
 const LEFT_MAX: Sequence = 10_000;
 /// Times the log is followed before that, if writers are faster.
-const ROUNDS_MAX: usize = 8;
+const FOLLOWS_MAX: usize = 8;
 /// Indexes that are built within `WITHIN` before the disk counts as faulty.
 const TIMES_MAX: usize = 3;
 const WITHIN: Duration = Duration::from_secs(3600);
@@ -137,7 +137,7 @@ fn build(shared: &EngineState, logs: &LogFiles, path: &Path) -> Result<()> {
     Index::destroy(path)?;
     let index = Index::open(index_options(&shared.options, Some(path.to_owned())), shared.keys.store_id)?;
     let mut follower = Follower::new(shared, logs, index.writer()?)?;
-    for _ in 0..ROUNDS_MAX {
+    for _ in 0..FOLLOWS_MAX {
         let end = shared.applies.applied_to();
         let before = follower.reached;
         follower.follow(&end)?;

@@ -169,7 +169,7 @@ pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, ef
         shared.reclaim.left_files.store(left, Ordering::Relaxed);
     }
     if effort != Effort::Collect {
-        for _ in 0..VACUUM_ROUNDS_MAX {
+        for _ in 0..VACUUM_STEPS_MAX {
             if !shared.catalog.index.vacuum(VACUUM_PAGES)? {
                 break;
             }
@@ -186,4 +186,4 @@ const DAMAGED_MAX: usize = 64;
 /// Pages that the index gives back in one transaction, so that the applier waits for milliseconds only.
 const VACUUM_PAGES: u32 = 2_048;
 /// 80 GiB of pages, so that a busy writer cannot keep a request for ever.
-const VACUUM_ROUNDS_MAX: u32 = 10_000;
+const VACUUM_STEPS_MAX: u32 = 10_000;

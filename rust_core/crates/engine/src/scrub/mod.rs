@@ -1,14 +1,14 @@
 //! Checks of the open store: a whole one when it is asked for, and the scrub, which reads everything again and again on a
-//! thread of its own (`rounds`) and says how it is doing (`status`).
+//! thread of its own (`passes`) and says how it is doing (`status`).
 
-mod rounds;
+mod passes;
 mod status;
 
 use super::handle::Handle;
 use orcas_base::error::{Error, Result};
 use orcas_fsck::{CheckOptions, CheckProgress, CheckReport, OpenStore, check_open};
 
-pub(super) use rounds::run;
+pub(super) use passes::run;
 pub(super) use status::ScrubStatus;
 pub use status::{ScrubDamage, ScrubProgress};
 
@@ -38,7 +38,7 @@ impl Handle {
     /// Blocking.
     ///
     /// # Errors
-    /// `Closed` when there is no scrub or the store closes, and what kept the round from going on.
+    /// `Closed` when there is no scrub or the store closes, and what kept the pass from going on.
     pub fn scrub(&self) -> Result<()> {
         if self.shared.options.scrub_bytes_per_sec == 0 {
             return Err(Error::Closed);

@@ -1,4 +1,4 @@
-//! Requests for rounds of the scrub, and its progress.
+//! Requests for passes of the scrub, and its progress.
 
 use std::collections::BTreeMap;
 
@@ -26,27 +26,27 @@ pub struct ScrubDamage {
 pub struct ScrubProgress {
     /// Bytes a second; 0 when there is no scrub.
     pub rate: u64,
-    /// Rounds that were completed since the store was opened.
-    pub rounds: u64,
-    /// Of the present round.
+    /// Passes that were completed since the store was opened.
+    pub passes: u64,
+    /// Of the present pass.
     pub done_bytes: u64,
     pub total_bytes: u64,
-    /// The file in hand; empty between two rounds.
+    /// The file in hand; empty between two passes.
     pub position: String,
-    /// What this round and the one before found, at most a thousand places.
+    /// What this pass and the one before found, at most a thousand places.
     pub damaged: Vec<ScrubDamage>,
     pub damaged_total: u64,
-    /// Why the last round ended early.
+    /// Why the last pass ended early.
     pub failed: Option<String>,
 }
 
 #[derive(Default)]
-struct Rounds {
-    rounds: u64,
+struct Passes {
+    passes: u64,
     done_bytes: u64,
     total_bytes: u64,
     position: String,
-    /// By place, with the round that found it last.
+    /// By place, with the pass that found it last.
     damaged: BTreeMap<String, (u64, ScrubDamage)>,
     unlisted: u64,
     failed: Option<String>,
@@ -55,9 +55,9 @@ struct Rounds {
 /// What the thread of the scrub shares with the rest of the engine.
 #[derive(Default)]
 pub(crate) struct ScrubStatus {
-    /// Each wants to know how a round ends that begins after it was made.
+    /// Each wants to know how a pass ends that begins after it was made.
     pub queue: WorkerQueue<Sender<Result<()>>>,
-    state: Mutex<Rounds>,
+    state: Mutex<Passes>,
 }
 
 impl ScrubStatus {
@@ -65,7 +65,7 @@ impl ScrubStatus {
         let state = self.state.lock();
         ScrubProgress {
             rate,
-            rounds: state.rounds,
+            passes: state.passes,
             done_bytes: state.done_bytes,
             total_bytes: state.total_bytes,
             position: state.position.clone(),
@@ -85,10 +85,10 @@ impl ScrubStatus {
         state.position.clear();
         match ended {
             Ok(()) => {
-                let round = state.rounds;
+                let pass = state.passes;
                 // What was not found again was reclaimed, or repaired.
-                state.damaged.retain(|_, (found, _)| *found == round);
-                state.rounds += 1;
+                state.damaged.retain(|_, (found, _)| *found == pass);
+                state.passes += 1;
                 state.done_bytes = state.total_bytes;
                 state.failed = None;
             }
@@ -99,7 +99,7 @@ impl ScrubStatus {
     pub fn note(&self, damage: ScrubDamage) {
         let state = &mut *self.state.lock();
         if state.damaged.len() < DAMAGED_MAX || state.damaged.contains_key(&damage.place) {
-            state.damaged.insert(damage.place.clone(), (state.rounds, damage));
+            state.damaged.insert(damage.place.clone(), (state.passes, damage));
         } else {
             state.unlisted += 1;
         }

@@ -78,12 +78,12 @@ families! {
     RECLAIMED_FILES Counter "orcas_reclaimed_files" "" ["kind"] "Files that reclamation removed.";
     RECLAIMED_BLOBS Counter "orcas_reclaimed_blobs" "" [] "Contents and chunks that were given up.";
     RECLAIM_FAILED Gauge "orcas_reclaim_failed" "" [] "1 while the last attempt to reclaim has failed.";
-    SCRUB_ROUNDS Counter "orcas_scrub_rounds" "" [] "Rounds in which the scrub has read everything.";
-    SCRUB_DONE Gauge "orcas_scrub_done_bytes" "bytes" [] "Bytes that the scrub has read in this round.";
-    SCRUB_TOTAL Gauge "orcas_scrub_total_bytes" "bytes" [] "Bytes of this round.";
+    SCRUB_PASSES Counter "orcas_scrub_passes" "" [] "Passes in which the scrub has read everything.";
+    SCRUB_DONE Gauge "orcas_scrub_done_bytes" "bytes" [] "Bytes that the scrub has read in this pass.";
+    SCRUB_TOTAL Gauge "orcas_scrub_total_bytes" "bytes" [] "Bytes of this pass.";
     SCRUB_DAMAGED Gauge "orcas_scrub_damaged_places" "" []
-        "Damaged places that this round of the scrub and the one before have found.";
-    SCRUB_FAILED Gauge "orcas_scrub_failed" "" [] "1 while the last round of the scrub has ended early.";
+        "Damaged places that this pass of the scrub and the one before have found.";
+    SCRUB_FAILED Gauge "orcas_scrub_failed" "" [] "1 while the last pass of the scrub has ended early.";
     LIFECYCLE_RUNS Counter "orcas_lifecycle_runs" "" [] "Runs of the lifecycle rules of all buckets.";
     EXPIRED Counter "orcas_lifecycle_expired" "" ["kind"]
         "What lifecycle rules did: versions removed, delete markers added, uploads aborted.";

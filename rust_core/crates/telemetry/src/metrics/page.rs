@@ -145,7 +145,7 @@ impl Sources<'_> {
         one(page, &of::RECLAIMED_BLOBS, done.blobs);
         one(page, &of::RECLAIM_FAILED, reclaim.failed.is_some());
         let scrub = self.engine.scrub_progress();
-        one(page, &of::SCRUB_ROUNDS, scrub.rounds);
+        one(page, &of::SCRUB_PASSES, scrub.passes);
         one(page, &of::SCRUB_DONE, scrub.done_bytes);
         one(page, &of::SCRUB_TOTAL, scrub.total_bytes);
         one(page, &of::SCRUB_DAMAGED, scrub.damaged_total);

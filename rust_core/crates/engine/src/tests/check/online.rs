@@ -101,7 +101,7 @@ fn the_scrub_finds_what_is_damaged_and_nothing_else() {
     store.store.open();
     store.store.handle().scrub().unwrap();
     let progress = store.store.handle().scrub_progress();
-    assert!(progress.rounds == 1 && progress.damaged.is_empty() && progress.failed.is_none(), "{progress:#?}");
+    assert!(progress.passes == 1 && progress.damaged.is_empty() && progress.failed.is_none(), "{progress:#?}");
     assert!(progress.done_bytes >= progress.total_bytes && progress.total_bytes > 10 << 20, "{progress:#?}");
     store.store.close();
     let ((pack, offset), (file, at)) = (codec::chunk_parts(in_pack), codec::in_log_parts(in_log));
@@ -160,17 +160,17 @@ fn a_slow_scrub_ends_at_once() {
     store.store.change(|options| options.scrub_bytes_per_sec = 1);
     store.store.open();
     let handle = store.store.handle();
-    let round = std::thread::spawn(move || handle.scrub());
+    let pass = std::thread::spawn(move || handle.scrub());
     while store.store.handle().scrub_progress().total_bytes == 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
     let progress = store.store.handle().scrub_progress();
-    assert!(progress.rate == 1 && progress.rounds == 0);
+    assert!(progress.rate == 1 && progress.passes == 0);
     let started = Instant::now();
     store.store.close();
     // At its rate the first piece alone takes hours.
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
-    assert!(matches!(round.join().unwrap(), Err(Error::Closed)));
+    assert!(matches!(pass.join().unwrap(), Err(Error::Closed)));
 }
 
 #[test]

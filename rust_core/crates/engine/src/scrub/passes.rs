@@ -26,7 +26,7 @@ const STEP_PAGES: u64 = 256;
 /// The thread, until its queue is stopped.
 pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
     while let Some(waiting) = shared.scrub.queue.next_all() {
-        let ended = Round::new(shared, logs).run();
+        let ended = Pass::new(shared, logs).run();
         if shared.scrub.queue.is_stopped() {
             return;
         }
@@ -39,14 +39,14 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
     }
 }
 
-struct Round<'a> {
+struct Pass<'a> {
     shared: &'a Arc<EngineState>,
     logs: &'a LogFiles,
     owners: Owners,
     packs: PackOptions,
 }
 
-impl<'a> Round<'a> {
+impl<'a> Pass<'a> {
     fn new(shared: &'a Arc<EngineState>, logs: &'a LogFiles) -> Self {
         let (_, packs) = places(&shared.options.data, &shared.keys);
         Self { shared, logs, owners: Owners::new(shared.keys.clone()), packs }
@@ -131,7 +131,7 @@ impl<'a> Round<'a> {
         };
         let in_force = || end.is_some() || self.logs.sealed().iter().any(|log| log.file == file);
         match examined {
-            // Replaced since the round began, or under its old name in the position.
+            // Replaced since the pass began, or under its old name in the position.
             Err(Error::Missing { .. }) if end.is_some() || !in_force() => return Ok(()),
             Err(Error::Missing { path }) => {
                 self.damage(path.display().to_string(), "the file is missing".to_owned(), None);
@@ -179,7 +179,7 @@ impl<'a> Round<'a> {
             BlobLocation::Pack { .. } => false,
         };
         let Some(entry) = entry.filter(here) else { return Ok(()) };
-        // Its bucket may have been made since the round began.
+        // Its bucket may have been made since the pass began.
         self.learn();
         if !self.owners.fits(&fingerprint, content, entry.home, hint) {
             let detail = "the content is not the one that was stored".to_owned();
@@ -237,7 +237,7 @@ impl<'a> Round<'a> {
         Ok(Some((last, bytes)))
     }
 
-    /// The bucket of a chunk may have been made since the round began.
+    /// The bucket of a chunk may have been made since the pass began.
     fn learn_home(&self, chunk: &BlobEntry) {
         if let Some(bucket) = chunk.home.and_then(|home| self.shared.catalog.buckets.read().by_id(home).cloned()) {
             self.owners.learn(&bucket);

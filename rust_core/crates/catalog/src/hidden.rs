@@ -30,7 +30,7 @@ pub struct RunKey {
 
 /// Nothing from the version with the sequence `newest` to that with the sequence `oldest` is left.
 #[derive(Clone, Copy)]
-pub struct Run {
+pub struct HiddenRun {
     newest: Sequence,
     pub oldest: Sequence,
     pub merges: u64,
@@ -38,20 +38,20 @@ pub struct Run {
 
 #[derive(Default)]
 pub struct HiddenRuns {
-    runs: Mutex<HashMap<RunKey, Run>>,
+    runs: Mutex<HashMap<RunKey, HiddenRun>>,
     #[cfg(debug_assertions)]
     looked_at: AtomicU64,
 }
 
 impl HiddenRuns {
     /// What is remembered of a removed version and those behind it.
-    pub fn behind(&self, place: &RunKey, hidden: Sequence, merges: u64) -> Run {
+    pub fn behind(&self, place: &RunKey, hidden: Sequence, merges: u64) -> HiddenRun {
         let found = self.runs.lock().get(place).copied();
         let found = found.filter(|run| run.merges == merges && (run.oldest..=run.newest).contains(&hidden));
-        found.unwrap_or(Run { newest: hidden, oldest: hidden, merges })
+        found.unwrap_or(HiddenRun { newest: hidden, oldest: hidden, merges })
     }
 
-    pub fn remember(&self, place: RunKey, run: Run) {
+    pub fn remember(&self, place: RunKey, run: HiddenRun) {
         let mut runs = self.runs.lock();
         if runs.len() >= RUNS_MAX && !runs.contains_key(&place) {
             runs.clear();

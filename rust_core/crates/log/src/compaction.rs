@@ -12,7 +12,7 @@ use orcas_record::placement::codec;
 use orcas_record::{LogFileId, LogLocation, Sequence};
 
 use super::LogPosition;
-use super::chain::{CompactedLog, LogDirectory, LogFiles, Run};
+use super::chain::{CompactedLog, FileRun, LogDirectory, LogFiles};
 use super::encoding::{Batch, COMMIT_FRAME, CompactedHeader, FILE_HEADER, FRAME_PAYLOAD_MAX, FileSeal};
 use super::writer::BatchLocation;
 
@@ -22,7 +22,7 @@ const BATCH_BYTES: usize = 1024 * 1024;
 /// A compacted file that is being written. The file is removed if this is dropped before `finish`.
 pub struct LogCompaction {
     files: LogFiles,
-    run: Run,
+    run: FileRun,
     file: Arc<dyn File>,
     salt: [u8; 16],
     seal: FileSeal,
@@ -62,7 +62,7 @@ impl LogFiles {
 }
 
 impl LogCompaction {
-    fn begin(files: LogFiles, run: Run) -> Result<Self> {
+    fn begin(files: LogFiles, run: FileRun) -> Result<Self> {
         let LogDirectory { fs, options, syncs, .. } = files.directory();
         let failed_syncs = syncs.failed();
         let mut salt = [0; 16];

@@ -59,7 +59,7 @@ pub struct CompactedLog {
 }
 
 /// The run of files that a compacted file is to replace.
-pub(crate) struct Run {
+pub(crate) struct FileRun {
     /// Of the compacted file.
     pub number: u64,
     pub from: LogPosition,
@@ -307,7 +307,7 @@ impl LogFiles {
     }
 
     /// Reserves the files of a run for the compacted file `number`.
-    pub(crate) fn claim(&self, number: u64, files: &[u64]) -> Result<Run> {
+    pub(crate) fn claim(&self, number: u64, files: &[u64]) -> Result<FileRun> {
         let mut chain = self.inner.chain.lock();
         let invalid =
             || refused("compact", &self.directory().path(files.first().copied().unwrap_or(0)), ErrorKind::InvalidInput);
@@ -320,7 +320,7 @@ impl LogFiles {
             return Err(invalid());
         }
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Err(invalid()) };
-        let run = Run { number, from: first.header.from().clone(), end: last.end.clone(), files: files.to_vec() };
+        let run = FileRun { number, from: first.header.from().clone(), end: last.end.clone(), files: files.to_vec() };
         if chain.claims.values().any(|claim| claim.files.iter().any(|file| files.contains(file))) {
             return Err(refused("compact", &self.directory().path(number), ErrorKind::ResourceBusy));
         }

@@ -8,7 +8,7 @@ mod spare;
 mod survey;
 
 pub(crate) use directory::LogDirectory;
-pub(crate) use files::Run;
+pub(crate) use files::FileRun;
 pub use files::{CompactedLog, LogFiles, SealedLog};
 pub use held::files_up_to;
 pub(crate) use link::Link;

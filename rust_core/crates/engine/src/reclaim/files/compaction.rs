@@ -95,7 +95,7 @@ impl Estimates {
         passed: &dyn Fn(LogFileId) -> bool,
     ) -> Option<Vec<LogFileId>> {
         let mut best: Option<(u64, Vec<LogFileId>)> = None;
-        let mut run = Run::default();
+        let mut run = FileRun::default();
         for (position, log) in sealed.iter().enumerate() {
             let Some(estimate) = self.files.get(&log.file).filter(|_| !passed(log.file)) else {
                 run.close(limits, &mut best);
@@ -119,14 +119,14 @@ impl Estimates {
 }
 
 #[derive(Default)]
-struct Run {
+struct FileRun {
     files: Vec<LogFileId>,
     live: u64,
     freed: u64,
     small: usize,
 }
 
-impl Run {
+impl FileRun {
     fn add(&mut self, log: &SealedLog, live: u64, basis: u64, small: u64) {
         self.files.push(log.file);
         self.live += live;

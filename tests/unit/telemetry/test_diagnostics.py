@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def diagnostic(
-    message: str = "The log file could not be sealed", level: int = logging.WARNING, line: int = 7
+    message: str = "The log file could not be closed", level: int = logging.WARNING, line: int = 7
 ) -> Diagnostic:
     fields: dict[str, str | int | float | bool] = {"error": "secret_key=SECRET and more", "bytes": 9, "whole": False}
     return {"part": "log", "level": level, "file": "log/src/x.rs", "line": line, "message": message, "fields": fields}
@@ -56,7 +56,7 @@ def test_a_line_for_people_has_the_fields_and_no_secret(
     handler, text = written
     handler.setFormatter(HumanFormatter())
     log_diagnostics([diagnostic()])
-    end = 'WARNING orcas.log: The log file could not be sealed error="secret_key=*** and more" bytes=9 whole=False\n'
+    end = 'WARNING orcas.log: The log file could not be closed error="secret_key=*** and more" bytes=9 whole=False\n'
     assert text.getvalue().endswith(end)
 
 
@@ -69,4 +69,4 @@ def test_places_in_the_source_are_limited_apart(
     written: tuple[logging.StreamHandler[io.StringIO], io.StringIO],
 ) -> None:
     log_diagnostics([diagnostic(line=1)] * 5 + [diagnostic("another", line=2)])
-    assert written[1].getvalue().splitlines() == ["The log file could not be sealed"] * 3 + ["another"]
+    assert written[1].getvalue().splitlines() == ["The log file could not be closed"] * 3 + ["another"]

@@ -219,7 +219,7 @@ impl Packs {
     }
 
     /// Makes `pack` take no more chunks. Space already reserved in it stays valid.
-    pub fn seal(&self, pack: PackId) {
+    pub fn close(&self, pack: PackId) {
         self.state.lock().open.take_if(|open| open.number == codec::pack_number(pack));
     }
 

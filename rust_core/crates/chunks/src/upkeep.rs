@@ -54,9 +54,9 @@ impl Packs {
     }
 
     /// Copies the chunk into the open pack, with its fingerprint and checksums, and verifies each block. Its own pack is
-    /// sealed if it is the open one. The copy has no head, because moving a chunk does not need it.
+    /// closed if it is the open one. The copy has no head, because moving a chunk does not need it.
     pub fn copy(&self, at: ChunkLocation) -> Result<WrittenChunk> {
-        self.seal(at.pack());
+        self.close(at.pack());
         let (source, prefix) = self.prefix(at)?;
         let offset = codec::chunk_parts(at).1;
         let length = prefix.header.length as usize;

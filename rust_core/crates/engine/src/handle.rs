@@ -70,7 +70,7 @@ impl Handle {
     /// # Errors
     /// What the commit ran into, and why nothing is taken on.
     pub fn barrier(&self) -> Result<Sequence> {
-        let reply = self.shared.submit_maintenance(MaintenanceIntent::Barrier { seal: false });
+        let reply = self.shared.submit_maintenance(MaintenanceIntent::Barrier { roll: false });
         let outcome = reply.ok_or_else(|| self.shared.refusal())?.wait()?;
         Ok(outcome.last)
     }

@@ -41,10 +41,10 @@ impl Reclamation {
         self.0.step(limits)
     }
 
-    /// Looks at everything again; with `seal` the log file in use can be compacted too.
-    pub fn refresh(&mut self, seal: bool) {
+    /// Looks at everything again; with `roll` the log file in use can be compacted too.
+    pub fn refresh(&mut self, roll: bool) {
         self.0.refresh();
-        if seal {
+        if roll {
             self.0.settle(true, false);
         }
     }

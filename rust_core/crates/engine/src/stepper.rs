@@ -95,10 +95,10 @@ impl Stepper {
         self.reclaimer.doing()
     }
 
-    /// Looks at everything again; with `seal` the log file in use can be compacted too.
-    pub fn refresh_reclamation(&mut self, seal: bool) {
+    /// Looks at everything again; with `roll` the log file in use can be compacted too.
+    pub fn refresh_reclamation(&mut self, roll: bool) {
         self.reclaimer.refresh();
-        self.reclaimer.settle(seal, false);
+        self.reclaimer.settle(roll, false);
     }
 
     /// Makes the next log file ready.

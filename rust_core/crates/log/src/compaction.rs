@@ -1,4 +1,4 @@
-//! Writes a compacted file: the records of a run of sealed files that still count, under the same sequences.
+//! Writes a compacted file: the records of a run of closed files that still count, under the same sequences.
 //!
 //! The header is written last, after a sync of everything else, so a valid header implies a complete file. Nothing
 //! depends on the file until a record names it, and without such a record the next start removes it.
@@ -47,7 +47,7 @@ enum Progress {
 }
 
 impl LogFiles {
-    /// Begins to replace a run of adjacent sealed files, in their order.
+    /// Begins to replace a run of adjacent closed files, in their order.
     ///
     /// # Errors
     /// `Io` with `ResourceBusy` while another compaction uses one of the files; with `InvalidInput` when the files are
@@ -154,8 +154,8 @@ impl LogCompaction {
             return Ok(());
         }
         let start = self.position.offset;
-        let end = self.batch.seal(&self.files.directory().keys, &self.seal, &self.position, self.run.from.sequence);
-        let bytes = self.batch.sealed_bytes();
+        let end = self.batch.close(&self.files.directory().keys, &self.seal, &self.position, self.run.from.sequence);
+        let bytes = self.batch.closed_bytes();
         if let Err(error) = self.file.write_at(start, bytes) {
             self.progress = Progress::Failed;
             return Err(error);

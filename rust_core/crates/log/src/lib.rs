@@ -2,7 +2,7 @@
 //!
 //! Invariants: a batch counts only if its commit record continues the chain. Only the last file can have a tail that is
 //! not durable, because the header of the next file names the durable end of the one before. After a failed write or
-//! sync, everything after the last good batch of that file is void. A compacted file replaces a run of sealed files;
+//! sync, everything after the last good batch of that file is void. A compacted file replaces a run of closed files;
 //! the records say which are in force, so no file is removed before `Log::keep`. Frames are opaque: this crate must not
 //! know record types, packs, the index or the engine. `docs/format.md` specifies every byte.
 #![forbid(unsafe_code)]
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use chain::{CompactedLog, LogFiles, SealedLog, SpareMaker, files_up_to, size_at};
+pub use chain::{ClosedLog, CompactedLog, LogFiles, SpareMaker, files_up_to, size_at};
 pub use compaction::LogCompaction;
 pub use damaged::{
     Counted, Examined, Inspection, LogFault, LogGap, LogPiece, LogRewrite, LogSalvage, OtherLog, SET_ASIDE, Salvaged,

@@ -83,7 +83,7 @@ pub fn recover(
             replay.durable_end = applied.clone();
         }
         match todo.get(index + 1) {
-            Some(next) => replay.sealed_file(&mut scanner, header, next.from())?,
+            Some(next) => replay.closed_file(&mut scanner, header, next.from())?,
             None => torn_bytes = replay.last_file(&mut scanner, header.from().sequence)?,
         }
     }
@@ -125,8 +125,8 @@ fn start_file(files: &[Header], survey: &Survey, applied: &LogPosition, dir: &Pa
         return Ok(index);
     }
     if let Some(index) = files.iter().position(|header| header.number() == applied.file) {
-        let sealed = files.get(index + 1).map(|next| Link { header: files[index].clone(), end: next.from().clone() });
-        return match sealed {
+        let closed = files.get(index + 1).map(|next| Link { header: files[index].clone(), end: next.from().clone() });
+        return match closed {
             Some(link) if applied.offset > link.bytes() => Err(RecoverError::NoMatchingPosition),
             _ => Ok(index),
         };
@@ -177,7 +177,7 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     /// Replays a file with a successor. Every batch up to `end` was durable before the successor existed.
-    fn sealed_file(&mut self, scanner: &mut Scanner, header: &Header, end: &LogPosition) -> Result<()> {
+    fn closed_file(&mut self, scanner: &mut Scanner, header: &Header, end: &LogPosition) -> Result<()> {
         Link { header: header.clone(), end: end.clone() }.replay(scanner, self.visit)?;
         self.watermark = self.watermark.max(end.sequence);
         Ok(())

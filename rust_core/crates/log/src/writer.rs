@@ -124,7 +124,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Seals the batch with its commit record and appends it, to the next file if this one is full. `durable` is the
+    /// Closes the batch with its commit record and appends it, to the next file if this one is full. `durable` is the
     /// highest sequence that a successful sync covered. The batch is durable only after `sync`. An empty batch is not
     /// written.
     pub fn append(&mut self, batch: &mut Batch, durable: Sequence) -> Result<Appended> {
@@ -165,8 +165,8 @@ impl Log {
         if batch.is_empty() {
             return Ok(self.appended(start));
         }
-        let end = batch.seal(&self.directory.keys, &self.current.seal, &self.position, durable);
-        let written = self.current.file.write_at(start, batch.sealed_bytes());
+        let end = batch.close(&self.directory.keys, &self.current.seal, &self.position, durable);
+        let written = self.current.file.write_at(start, batch.closed_bytes());
         self.remember_failure(written)?;
         self.position = end;
         Ok(self.appended(start))
@@ -199,7 +199,7 @@ impl Log {
         continued.inspect_err(|error| tracing::error!(%error, "No new log file could be made"))
     }
 
-    /// Makes every batch appended so far durable and continues in a new file, so that the current one is sealed. Does
+    /// Makes every batch appended so far durable and continues in a new file, so that the current one is closed. Does
     /// nothing if the current file has no batch.
     pub fn roll(&mut self) -> Result<()> {
         self.check()?;
@@ -286,7 +286,7 @@ impl Log {
     fn continue_after(&mut self, end: LogPosition) -> Result<()> {
         let spare = self.spares.take()?;
         let header = self.directory.new_header(spare.number, &end)?;
-        // Even if the write fails, the header may be on the disk, where it seals the current file at `end`.
+        // Even if the write fails, the header may be on the disk, where it closes the current file at `end`.
         let written = spare.file.write_at(0, &header.encode(&self.directory.keys));
         self.remember_failure(written)?;
         // Files that begin after `end` are not part of the chain, and the last one that is ends at `end`.

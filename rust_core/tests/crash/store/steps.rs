@@ -147,8 +147,8 @@ impl Recording {
             Operation::Sync if opening => "recovery: header sync",
             Operation::Sync => "log sync",
             Operation::SetLength if self.phase == Phase::Close => "truncation at a clean end",
-            Operation::SetLength if opening => "recovery: truncation of a sealed file",
-            Operation::SetLength => "truncation of a sealed file",
+            Operation::SetLength if opening => "recovery: truncation of a closed file",
+            Operation::SetLength => "truncation of a closed file",
             _ if opening => "recovery: log file removed",
             _ => "log unlink",
         }

@@ -65,7 +65,7 @@ impl Known {
 
     /// Retires a pack: first it no longer counts, as its record would say, then it is deleted.
     fn retire(&mut self, packs: &Packs, pack: PackId) -> Result<()> {
-        packs.seal(pack);
+        packs.close(pack);
         self.dead.retain(|stored| stored.at.pack() != pack);
         self.packs.retain(|known| *known != pack);
         packs.retire(pack)

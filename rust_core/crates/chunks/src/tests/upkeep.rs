@@ -28,9 +28,9 @@ fn a_pack_is_idle_when_it_is_closed_and_nothing_written_in_it_is_held() {
     let chunk = put(&packs, &content(1, 1000), 1000);
     packs.sync(std::slice::from_ref(&chunk)).unwrap();
     packs.born(codec::pack(1));
-    packs.seal(codec::pack(7));
+    packs.close(codec::pack(7));
     assert_eq!(put(&packs, &content(2, 10), 10).number(), 1);
-    packs.seal(codec::pack(1));
+    packs.close(codec::pack(1));
     assert!(!packs.is_idle(codec::pack(1)));
     drop(writer);
     assert!(!packs.is_idle(codec::pack(1)), "the written chunk is left");
@@ -188,7 +188,7 @@ fn a_retired_pack_is_gone_and_one_in_use_is_not_retired() {
     let dir = tempfile::tempdir().unwrap();
     let packs = open(dir.path(), &[]).unwrap();
     let chunk = synced(&packs, &content(1, 100_000));
-    packs.seal(codec::pack(1));
+    packs.close(codec::pack(1));
     let copy = packs.copy(codec::chunk(1, chunk.offset())).unwrap();
     packs.sync(std::slice::from_ref(&copy)).unwrap();
     assert!(matches!(packs.retire(codec::pack(1)), Err(Error::Record { .. })));

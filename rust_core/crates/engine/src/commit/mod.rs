@@ -176,7 +176,7 @@ impl Committer {
         (self.space, self.counting) = (None, false);
         self.quotas.set_owners(&self.shared.quotas.owners.read());
         self.stuck = self.what_keeps_back();
-        let (mut barrier, mut seal) = (false, false);
+        let (mut barrier, mut roll) = (false, false);
         let mut durability = Durability::UnsafeNone;
         let mut patience = None;
         let start = self.batch.len();
@@ -199,8 +199,8 @@ impl Committer {
                     asked
                 }
                 Submitted::Maintenance(intent, waiter) => {
-                    if let MaintenanceIntent::Barrier { seal: sealing } = intent {
-                        (barrier, seal) = (true, seal || sealing);
+                    if let MaintenanceIntent::Barrier { roll: asked } = intent {
+                        (barrier, roll) = (true, roll || asked);
                     }
                     let answer = self.maintain(intent);
                     self.maintained.push((waiter, answer));
@@ -220,8 +220,8 @@ impl Committer {
         drop(rest);
         self.taken = taken;
         self.close_round(durability, patience, barrier);
-        if seal {
-            self.seal();
+        if roll {
+            self.roll();
         }
         self.quotas.show(&self.shared.quotas.standings);
         self.answer();
@@ -332,7 +332,7 @@ impl Committer {
 
     /// Continues in a new log file; everything so far is durable. If that fails, it continues in the present one or,
     /// when that one was given up, in a third.
-    fn seal(&mut self) {
+    fn roll(&mut self) {
         if self.log.needs_fail_over() || self.log.position() != self.durable {
             return;
         }
@@ -341,7 +341,7 @@ impl Committer {
             Err(_) if self.log.needs_fail_over() && self.log.fail_over(&self.durable).is_err() => {
                 self.stop("writing the log failed and no new file could be made");
             }
-            Err(error) => tracing::warn!(%error, "The log file could not be sealed"),
+            Err(error) => tracing::warn!(%error, "The log file could not be closed"),
         }
     }
 

@@ -180,7 +180,7 @@ impl Follower {
             return Fit::Foreign { sequence };
         };
         // A compacted file lacks records of what was replaced or removed since.
-        let compacted = self.logs.sealed().iter().any(|log| log.compacted && log.last > sequence);
+        let compacted = self.logs.closed().iter().any(|log| log.compacted && log.last > sequence);
         if compacted {
             return Fit::Gap { sequence };
         }

@@ -11,9 +11,9 @@ use orcas_record::{BucketId, ChunkMove, ContentMove, LogFileId, Object, PackId, 
 /// A mutation that no client asked for. It changes where content is and what is kept, never what clients see.
 pub(crate) enum MaintenanceIntent {
     /// Changes nothing. When it is answered, everything decided before is durable, or is void for good if it failed.
-    /// With `seal` the log continues in a new file.
+    /// With `roll` the log continues in a new file.
     Barrier {
-        seal: bool,
+        roll: bool,
     },
     /// Gives up blobs that nothing seems to refer to.
     CondemnBlobs {

@@ -35,7 +35,7 @@ impl Reclaimer {
             self.activity = Activity::Chosen { epoch: self.shared.catalog.epochs.end(), blobs: dead };
             return Ok(Some(Step::Worked { bytes: 0 }));
         }
-        Ok(Some(self.submit(MaintenanceIntent::Barrier { seal: false }, FollowUp::Settled(dead), Activity::Idle)))
+        Ok(Some(self.submit(MaintenanceIntent::Barrier { roll: false }, FollowUp::Settled(dead), Activity::Idle)))
     }
 
     pub(super) fn condemn(&mut self, epoch: u64, mut blobs: Vec<(Sequence, BlobLocation)>) -> Step {

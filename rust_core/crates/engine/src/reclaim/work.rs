@@ -151,7 +151,7 @@ impl Reclaimer {
     #[cfg(feature = "shuttle")]
     pub fn describe(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (doing, removals) = (self.doing(), self.removals.len());
-        write!(f, "{doing:?}, {removals} removals, {:?}, logs {:?}", *self.done.lock(), self.logs.sealed())
+        write!(f, "{doing:?}, {removals} removals, {:?}, logs {:?}", *self.done.lock(), self.logs.closed())
     }
 
     /// Looks at everything again, also at what was not worth it.
@@ -301,13 +301,13 @@ impl Reclaimer {
         Ok(())
     }
 
-    /// Waits for the index to have everything that was decided; with `seal` the log file in use ends there, so that it
+    /// Waits for the index to have everything that was decided; with `roll` the log file in use ends there, so that it
     /// can be compacted; when `limited`, what comes later is left alone until `unlimited`.
-    pub fn settle(&mut self, seal: bool, limited: bool) -> Step {
+    pub fn settle(&mut self, roll: bool, limited: bool) -> Step {
         self.unlimited();
         let after = if limited { FollowUp::Limited } else { FollowUp::Nothing };
         let then = std::mem::replace(&mut self.activity, Activity::Idle);
-        self.submit(MaintenanceIntent::Barrier { seal }, after, then)
+        self.submit(MaintenanceIntent::Barrier { roll }, after, then)
     }
 
     /// Lifts the limit of a request, also of one that ended before its barrier was answered.

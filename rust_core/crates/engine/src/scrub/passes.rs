@@ -54,11 +54,11 @@ impl<'a> Pass<'a> {
 
     fn run(&self) -> Result<()> {
         self.learn();
-        let sealed = self.logs.sealed();
+        let closed = self.logs.closed();
         let end = self.shared.catalog.index.position()?.and_then(|position| LogPosition::decode(&position));
         let packs = self.shared.catalog.index.read()?.pack_usage()?;
-        let log_bytes: u64 = sealed.iter().map(|log| log.bytes).sum();
-        let head = end.filter(|end| sealed.iter().all(|log| log.file != end.file()));
+        let log_bytes: u64 = closed.iter().map(|log| log.bytes).sum();
+        let head = end.filter(|end| closed.iter().all(|log| log.file != end.file()));
         let pack_bytes: u64 = packs.iter().map(|pack| pack.live_bytes + pack.dead_bytes).sum();
         // An index in memory has no file.
         let index = self.shared.fs.open(&self.shared.options.data.join(INDEX_NAME), Open::Read);
@@ -66,7 +66,7 @@ impl<'a> Pass<'a> {
         let head_bytes = head.as_ref().map_or(0, LogPosition::bytes);
         self.shared.scrub.begin(index_bytes + log_bytes + pack_bytes + head_bytes);
         self.index()?;
-        for log in &sealed {
+        for log in &closed {
             self.log(log.file, None)?;
         }
         if let Some(head) = &head {
@@ -129,7 +129,7 @@ impl<'a> Pass<'a> {
             None => self.logs.examine(file, &|bytes| self.pay(bytes), &mut sink),
             Some(end) => self.logs.examine_head(end, &|bytes| self.pay(bytes), &mut sink),
         };
-        let in_force = || end.is_some() || self.logs.sealed().iter().any(|log| log.file == file);
+        let in_force = || end.is_some() || self.logs.closed().iter().any(|log| log.file == file);
         match examined {
             // Replaced since the pass began, or under its old name in the position.
             Err(Error::Missing { .. }) if end.is_some() || !in_force() => return Ok(()),

@@ -97,7 +97,7 @@ fn kept(world: &World, owned: &Owned) -> Option<Record> {
     counts.then(|| owned.record.clone())
 }
 
-/// Replaces a run of sealed files by one. Returns the records that say so.
+/// Replaces a run of closed files by one. Returns the records that say so.
 fn compact(world: &mut World, log: &mut Vec<File>, ranges: &mut Vec<(u64, u64, u64)>) -> Vec<Owned> {
     let from = world.dice.roll(log.len() as u64) as usize;
     let count = (1 + world.dice.roll(4) as usize).min(log.len() - from);

@@ -1,4 +1,4 @@
-//! The sealed files of the log: the chain in force, and the compacted files that are to replace parts of it.
+//! The closed files of the log: the chain in force, and the compacted files that are to replace parts of it.
 //!
 //! Invariants: a file joins the chain only when the header that names its end is durable. The runs of unfinished
 //! compactions are disjoint, and a run is released only when its abandoned file is durably removed. So of several
@@ -23,9 +23,9 @@ use crate::encoding::{CompactedHeader, Header};
 use crate::reader::LogReader;
 use crate::{LogPosition, RecoveredBatch};
 
-/// A sealed file. `last < first` when it covers no records.
+/// A closed file. `last < first` when it covers no records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SealedLog {
+pub struct ClosedLog {
     pub file: LogFileId,
     /// First sequence that the file covers. A compacted file need not contain its record.
     pub first: Sequence,
@@ -34,7 +34,7 @@ pub struct SealedLog {
     pub compacted: bool,
 }
 
-impl From<&Link> for SealedLog {
+impl From<&Link> for ClosedLog {
     fn from(link: &Link) -> Self {
         Self {
             file: codec::log_file(link.header.number()),
@@ -67,7 +67,7 @@ pub(crate) struct FileRun {
     pub files: Vec<u64>,
 }
 
-/// The sealed files of the log, shared by all threads.
+/// The closed files of the log, shared by all threads.
 #[derive(Clone)]
 pub struct LogFiles {
     inner: Arc<FilesInner>,
@@ -77,11 +77,11 @@ struct FilesInner {
     directory: LogDirectory,
     spares: SpareMaker,
     reader: LogReader,
-    chain: Mutex<SealedChain>,
+    chain: Mutex<ClosedChain>,
 }
 
 #[derive(Default)]
-struct SealedChain {
+struct ClosedChain {
     /// Oldest first, without the file that is being written.
     links: Vec<Link>,
     /// How many of `links` recovery found. `None` once `Log::keep` has decided which files are in force.
@@ -108,19 +108,19 @@ enum ClaimState {
 impl LogFiles {
     /// `links` is the chain as recovery found it.
     pub(crate) fn new(directory: LogDirectory, spares: SpareMaker, reader: LogReader, links: Vec<Link>) -> Self {
-        let chain = Mutex::new(SealedChain { unsettled: Some(links.len()), links, ..SealedChain::default() });
+        let chain = Mutex::new(ClosedChain { unsettled: Some(links.len()), links, ..ClosedChain::default() });
         Self { inner: Arc::new(FilesInner { directory, spares, reader, chain }) }
     }
 
     /// In the order of the chain; not the file that is being written.
-    pub fn sealed(&self) -> Vec<SealedLog> {
-        self.inner.chain.lock().links.iter().map(SealedLog::from).collect()
+    pub fn closed(&self) -> Vec<ClosedLog> {
+        self.inner.chain.lock().links.iter().map(ClosedLog::from).collect()
     }
 
-    /// Reads and verifies a sealed file, and visits its batches in order.
+    /// Reads and verifies a closed file, and visits its batches in order.
     ///
     /// # Errors
-    /// `Missing` when the file is not sealed or not in force.
+    /// `Missing` when the file is not closed or not in force.
     pub fn scan(&self, file: LogFileId, visit: &mut dyn FnMut(RecoveredBatch) -> Result<()>) -> Result<()> {
         let link = self.link(codec::log_file_number(file))?;
         let mut scanner = self.inner.directory.scanner(&link.header)?;
@@ -160,7 +160,7 @@ impl LogFiles {
         Ok(())
     }
 
-    /// The header of a plain file, which need not be sealed.
+    /// The header of a plain file, which need not be closed.
     pub(crate) fn header(&self, file: u64) -> Result<Header> {
         let directory = self.directory();
         let path = directory.path(file);
@@ -185,7 +185,7 @@ impl LogFiles {
         self.inner.chain.lock().claims.values().any(finished)
     }
 
-    /// To be called once the replacement is committed and applied. `sealed` then returns it instead of the old files, which
+    /// To be called once the replacement is committed and applied. `closed` then returns it instead of the old files, which
     /// stay on the disk.
     pub fn replace(&self, replacement: &CompactedLog) {
         let mut chain = self.inner.chain.lock();
@@ -273,9 +273,9 @@ impl LogFiles {
         }
     }
 
-    /// A compaction failed. `sealed` says whether its file may have a header.
-    pub(crate) fn abandoned(&self, number: u64, sealed: bool) {
-        if !sealed {
+    /// A compaction failed. `closed` says whether its file may have a header.
+    pub(crate) fn abandoned(&self, number: u64, closed: bool) {
+        if !closed {
             // The file is void. If it cannot be removed now, the next start removes it.
             let removed = self.inner.directory.fs.remove(&self.directory().path(number));
             let _ =

@@ -12,7 +12,7 @@ use crate::encoding::{FILE_HEADER, HEADER_ENCODED, is_compacted, is_plain};
 use crate::{LogPosition, file_number, file_path};
 
 /// Names and lengths in bytes, in the order of file numbers. `end` is a durable position that is not before the end of
-/// any sealed file.
+/// any closed file.
 pub fn files_up_to(fs: &dyn FileSystem, dir: &Path, end: &LogPosition) -> Result<Vec<(String, u64)>> {
     let mut files = Vec::new();
     let mut last = None;

@@ -16,7 +16,7 @@ pub struct Link {
 
 impl Link {
     /// Visits the batches from the position of the scanner to the end of the file. All were durable before the file was
-    /// sealed. The position of the last batch of a compacted file is the end of its run.
+    /// closed. The position of the last batch of a compacted file is the end of its run.
     pub fn replay(&self, scanner: &mut Scanner, visit: &mut dyn FnMut(RecoveredBatch) -> Result<()>) -> Result<()> {
         while scanner.position().offset < self.bytes() {
             let Some(mut scanned) = scanner.next()? else {

@@ -335,10 +335,10 @@ impl Examination<'_> {
 }
 
 impl LogFiles {
-    /// Reads a sealed file as `LogPiece::examine` does.
+    /// Reads a closed file as `LogPiece::examine` does.
     ///
     /// # Errors
-    /// `Missing` when the file is not sealed or not in force, and as `LogPiece::examine`.
+    /// `Missing` when the file is not closed or not in force, and as `LogPiece::examine`.
     pub fn examine(&self, file: LogFileId, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
         let Link { header, end } = self.link(codec::log_file_number(file))?;
         let directory = self.directory().clone();

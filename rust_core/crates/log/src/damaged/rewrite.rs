@@ -95,8 +95,8 @@ impl LogRewrite {
             return Ok(());
         }
         let start = self.position.offset;
-        let end = self.batch.seal(&self.directory.keys, &self.seal, &self.position, self.last);
-        let bytes = self.batch.sealed_bytes();
+        let end = self.batch.close(&self.directory.keys, &self.seal, &self.position, self.last);
+        let bytes = self.batch.closed_bytes();
         self.file.write_at(start, bytes)?;
         self.file.start_writeback(start, bytes.len() as u64);
         self.position = end;

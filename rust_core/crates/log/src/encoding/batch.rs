@@ -20,7 +20,7 @@ pub struct BatchFrame(pub(crate) u32);
 #[derive(Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// End of the record frames. A commit record from an earlier `seal` may follow.
+    /// End of the record frames. A commit record from an earlier `close` may follow.
     frames_end: usize,
     records: usize,
     last_sequence: Sequence,
@@ -83,7 +83,7 @@ impl Batch {
     }
 
     /// Binds every frame to its position in the file and closes the batch with its commit record. Returns its end.
-    pub(crate) fn seal(
+    pub(crate) fn close(
         &mut self,
         keys: &LogKeys,
         seal: &FileSeal,
@@ -122,8 +122,8 @@ impl Batch {
         LogPosition { file: seal.number, offset, chain: commit.chain, sequence: commit.sequence }
     }
 
-    /// The bytes that `seal` prepared for writing.
-    pub(crate) fn sealed_bytes(&self) -> &[u8] {
+    /// The bytes that `close` prepared for writing.
+    pub(crate) fn closed_bytes(&self) -> &[u8] {
         &self.bytes
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn ten_files() -> (tempfile::TempDir, Log, Vec<LogPosition>) {
     log.keep(&[]).unwrap();
     let ends = write(&mut log, 1..=30);
     log.roll().unwrap();
-    assert_eq!(log.files().sealed().len(), 10);
+    assert_eq!(log.files().closed().len(), 10);
     (dir, log, ends)
 }
 
@@ -80,7 +80,7 @@ pub(super) fn path_of(dir: &Path, file: LogFileId) -> PathBuf {
 }
 
 pub(super) fn files(log: &Log) -> Vec<LogFileId> {
-    log.files().sealed().iter().map(|sealed| sealed.file).collect()
+    log.files().closed().iter().map(|closed| closed.file).collect()
 }
 
 /// Replaces a run by a compacted file with the records that count.
@@ -136,13 +136,13 @@ fn a_run_is_replaced_by_what_counts_of_it() {
     let compacted = compact(&log, run, even);
     assert_eq!((compacted.first, compacted.last, &compacted.replaced[..]), (7, 18, run));
     assert_eq!(compacted.bytes, std::fs::metadata(log.files().path(compacted.file)).unwrap().len());
-    assert_eq!(log.files().sealed().len(), 10);
+    assert_eq!(log.files().closed().len(), 10);
     log.files().replace(&compacted);
-    let sealed = log.files().sealed();
-    let ranges: Vec<_> = sealed.iter().map(|sealed| (sealed.first, sealed.last, sealed.compacted)).collect();
+    let closed = log.files().closed();
+    let ranges: Vec<_> = closed.iter().map(|closed| (closed.first, closed.last, closed.compacted)).collect();
     let expected = [(1, 3), (4, 6), (7, 18), (19, 21), (22, 24), (25, 27), (28, 30)];
     assert_eq!(ranges, expected.map(|(first, last)| (first, last, first == 7)));
-    assert_eq!((sealed[2].file, sealed[2].bytes), (compacted.file, compacted.bytes));
+    assert_eq!((closed[2].file, closed[2].bytes), (compacted.file, compacted.bytes));
 
     // Records are read under the new number at the offsets that the scan and the recovery tell.
     let reader = log.reader();
@@ -173,7 +173,7 @@ fn a_run_is_replaced_by_what_counts_of_it() {
     drop(log);
     let (log, batches) = open(dir.path(), &[in_force(&compacted)]);
     assert_eq!(sequences(&batches), (1..=30).filter(|n| !(7..=18).contains(n) || even(*n)).collect::<Vec<_>>());
-    assert_eq!(log.files().sealed(), sealed);
+    assert_eq!(log.files().closed(), closed);
     assert_eq!(log.position().sequence, 30);
 }
 
@@ -211,10 +211,10 @@ fn runs_in_which_nothing_counts_need_no_records() {
     let counting: Vec<u64> = (7..=12).chain(16..=24).chain(31..=32).collect();
     assert_eq!(sequences(&batches), counting);
     // Also all of them as one, and behind every place that is still there.
-    let sealed = files(&log);
-    let whole = compact(&log, &sealed, |_| false);
+    let closed = files(&log);
+    let whole = compact(&log, &closed, |_| false);
     log.files().replace(&whole);
-    sealed.iter().for_each(|file| log.files().remove(*file).unwrap());
+    closed.iter().for_each(|file| log.files().remove(*file).unwrap());
     // The last batch was not known to be durable and stands in the last file anew.
     assert_eq!((whole.first, whole.last), (1, 31));
     drop(log);
@@ -256,8 +256,8 @@ fn any_part_of_the_replaced_files_may_be_gone() {
         let dir = copy_dir(dir.path());
         let (log, batches) = open(dir.path(), &kept);
         assert_eq!(sequences(&batches), (1..=30).collect::<Vec<_>>());
-        let sealed = log.files().sealed();
-        let compacted: Vec<LogFileId> = sealed.iter().filter(|one| one.compacted).map(|one| one.file).collect();
+        let closed = log.files().closed();
+        let compacted: Vec<LogFileId> = closed.iter().filter(|one| one.compacted).map(|one| one.file).collect();
         assert_eq!(compacted, expected);
         drop(log);
         let (_, batches) = open(dir.path(), &kept);
@@ -339,15 +339,15 @@ fn no_replay_begins_inside_a_compacted_file() {
 }
 
 #[test]
-fn a_roll_seals_what_was_written() {
+fn a_roll_closes_what_was_written() {
     let (dir, mut log, _) = ten_files();
     let before = log.position();
     log.roll().unwrap();
-    assert_eq!((log.position(), log.files().sealed().len()), (before, 10));
+    assert_eq!((log.position(), log.files().closed().len()), (before, 10));
     write(&mut log, 31..=31);
-    assert_eq!(log.files().sealed().len(), 10);
+    assert_eq!(log.files().closed().len(), 10);
     log.roll().unwrap();
-    let last = log.files().sealed().pop().unwrap();
+    let last = log.files().closed().pop().unwrap();
     assert_eq!((last.first, last.last, last.compacted), (31, 31, false));
     assert_eq!(last.bytes, std::fs::metadata(log.files().path(last.file)).unwrap().len());
     // A file that is given up ends where the log went on without its tail, or is no file of the log at all.
@@ -359,14 +359,14 @@ fn a_roll_seals_what_was_written() {
         log.fail_over(&end).unwrap();
     }
     log.sync().unwrap();
-    let last = log.files().sealed().pop().unwrap();
+    let last = log.files().closed().pop().unwrap();
     assert_eq!((last.file, last.first, last.last, last.bytes), (end.file(), 32, 32, end.offset));
     write(&mut log, 33..=34);
-    let sealed = log.files().sealed();
+    let closed = log.files().closed();
     drop(log);
     let (log, batches) = open(dir.path(), &[]);
     assert_eq!(sequences(&batches), (1..=34).collect::<Vec<_>>());
-    assert_eq!(log.files().sealed()[..sealed.len()], sealed);
+    assert_eq!(log.files().closed()[..closed.len()], closed);
 }
 
 #[test]

@@ -138,16 +138,16 @@ fn check(disk: &SimDisk, log: &Log, index: &Index, acknowledged: &Acknowledged) 
         reader.read_content(at, length, 0, &mut content).unwrap();
         assert_eq!(content, expected[CONTENT_PREFIX..]);
     }
-    let mut expected: Vec<LogFileId> = log.files().sealed().iter().map(|sealed| sealed.file).collect();
+    let mut expected: Vec<LogFileId> = log.files().closed().iter().map(|closed| closed.file).collect();
     expected.push(log.position().file());
     expected.sort_unstable();
     let numbers = disk.list(Path::new("/log")).unwrap();
     let found: Vec<LogFileId> = numbers.iter().filter_map(|name| file_number(name)).map(codec::log_file).collect();
     assert_eq!(found, expected, "files that are not in force are left");
     let compacted: Vec<LogFileId> =
-        log.files().sealed().iter().filter(|sealed| sealed.compacted).map(|sealed| sealed.file).collect();
+        log.files().closed().iter().filter(|closed| closed.compacted).map(|closed| closed.file).collect();
     assert_eq!(compacted.iter().copied().collect::<BTreeSet<_>>(), index.compacted.keys().copied().collect());
-    for (before, after) in log.files().sealed().iter().zip(log.files().sealed().iter().skip(1)) {
+    for (before, after) in log.files().closed().iter().zip(log.files().closed().iter().skip(1)) {
         assert_eq!(before.last + 1, after.first);
     }
 }
@@ -240,10 +240,10 @@ impl Driver {
     }
 
     fn compact(&mut self, rng: &mut SimRng, fault: bool) -> bool {
-        let sealed = self.log.files().sealed();
-        let start = rng.below(sealed.len() as u64) as usize;
-        let end = (start + 1 + rng.below(5) as usize).min(sealed.len());
-        let run: Vec<LogFileId> = sealed[start..end].iter().map(|sealed| sealed.file).collect();
+        let closed = self.log.files().closed();
+        let start = rng.below(closed.len() as u64) as usize;
+        let end = (start + 1 + rng.below(5) as usize).min(closed.len());
+        let run: Vec<LogFileId> = closed[start..end].iter().map(|closed| closed.file).collect();
         if fault {
             let kinds = [Operation::Write, Operation::Sync, Operation::SyncDirectory, Operation::Create];
             self.disk.fail(kinds[rng.below(4) as usize], 1 + rng.below(2), Fault::Io, false);
@@ -259,7 +259,7 @@ impl Driver {
         }
         self.commit(&[(REPLACE, replacement.encode())]);
         files.replace(&compacted);
-        assert!(compacted.replaced == run && files.sealed().iter().any(|sealed| sealed.file == compacted.file));
+        assert!(compacted.replaced == run && files.closed().iter().any(|closed| closed.file == compacted.file));
         self.replaced.extend(compacted.replaced);
         true
     }
@@ -352,16 +352,16 @@ fn run_seed(seed: u64, faults: bool) -> usize {
 fn a_compaction_fails_if_a_sync_of_the_directory_failed_meanwhile() {
     let (mut rng, mut driver) = (SimRng::new(1), Driver::new(1));
     (0..60).for_each(|_| driver.write(&mut rng));
-    let sealed: Vec<LogFileId> = driver.log.files().sealed().iter().map(|sealed| sealed.file).collect();
-    let (replacing, replacement) = driver.rewrite(&sealed[..1]).unwrap();
+    let closed: Vec<LogFileId> = driver.log.files().closed().iter().map(|closed| closed.file).collect();
+    let (replacing, replacement) = driver.rewrite(&closed[..1]).unwrap();
     driver.commit(&[(REPLACE, replacement.encode())]);
     driver.log.files().replace(&replacing);
-    let compaction = driver.log.files().compact(&sealed[2..3]).unwrap();
+    let compaction = driver.log.files().compact(&closed[2..3]).unwrap();
     driver.disk.fail(Operation::SyncDirectory, 1, Fault::Io, false);
-    assert!(driver.log.files().remove(sealed[0]).is_err());
+    assert!(driver.log.files().remove(closed[0]).is_err());
     driver.disk.clear_faults();
     assert!(compaction.finish().is_err());
-    assert!(driver.rewrite(&sealed[2..3]).is_some());
+    assert!(driver.rewrite(&closed[2..3]).is_some());
 }
 
 #[test]

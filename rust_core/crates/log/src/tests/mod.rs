@@ -253,7 +253,7 @@ fn a_flipped_bit_before_durable_batches_stops_the_start_at_any_byte() {
 }
 
 #[test]
-fn a_flipped_bit_in_a_sealed_file_stops_the_start() {
+fn a_flipped_bit_in_a_closed_file_stops_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let (mut recovered, _) = open(dir.path());
     let ends = write(&mut recovered.log, 1..=60, 3000);

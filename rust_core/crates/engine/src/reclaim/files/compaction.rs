@@ -1,4 +1,4 @@
-//! Compaction of the log: which run of sealed files is worth rewriting, and the rewriting, file by file.
+//! Compaction of the log: which run of closed files is worth rewriting, and the rewriting, file by file.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::reclaim::limits::ReclaimLimits;
 use crate::state::EngineState;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_log::{CompactedLog, LogCompaction, LogFiles, RecoveredRecord, SealedLog};
+use orcas_log::{ClosedLog, CompactedLog, LogCompaction, LogFiles, RecoveredRecord};
 use orcas_record::{self as record, ContentMove, LogFileId, Record};
 
 /// The live bytes of a file are estimated again after this time; condemned contents are subtracted at once.
@@ -24,7 +24,7 @@ pub(crate) const OUTPUT_MAX: u64 = 256 << 20;
 const SMALL_SHARE: u64 = 8;
 const SMALL_FILES_MIN: usize = 4;
 
-/// What is known of one sealed file.
+/// What is known of one closed file.
 struct Estimate {
     /// Bytes that would be written again.
     live: u64,
@@ -35,7 +35,7 @@ struct Estimate {
     stale: bool,
 }
 
-/// What the sealed files hold, as far as it was looked at.
+/// What the closed files hold, as far as it was looked at.
 #[derive(Default)]
 pub(crate) struct Estimates {
     files: HashMap<LogFileId, Estimate>,
@@ -56,13 +56,13 @@ impl Estimates {
     }
 
     /// Looks at one file that was not looked at lately. False when there is none.
-    pub fn refresh(&mut self, shared: &EngineState, sealed: &[SealedLog], now: Duration) -> Result<bool> {
-        self.files.retain(|file, _| sealed.iter().any(|log| log.file == *file));
-        self.made.retain(|file, _| sealed.iter().any(|log| log.file == *file));
-        let stale = |log: &&SealedLog| {
+    pub fn refresh(&mut self, shared: &EngineState, closed: &[ClosedLog], now: Duration) -> Result<bool> {
+        self.files.retain(|file, _| closed.iter().any(|log| log.file == *file));
+        self.made.retain(|file, _| closed.iter().any(|log| log.file == *file));
+        let stale = |log: &&ClosedLog| {
             self.files.get(&log.file).is_none_or(|estimate| estimate.stale || now.saturating_sub(estimate.at) > REFRESH)
         };
-        let Some(log) = sealed.iter().find(stale) else { return Ok(false) };
+        let Some(log) = closed.iter().find(stale) else { return Ok(false) };
         let live = if log.last < log.first {
             0
         } else {
@@ -89,14 +89,14 @@ impl Estimates {
     /// None of the files that are passed over is in it.
     pub fn choose(
         &self,
-        sealed: &[SealedLog],
+        closed: &[ClosedLog],
         limits: &ReclaimLimits,
         small: u64,
         passed: &dyn Fn(LogFileId) -> bool,
     ) -> Option<Vec<LogFileId>> {
         let mut best: Option<(u64, Vec<LogFileId>)> = None;
         let mut run = FileRun::default();
-        for (position, log) in sealed.iter().enumerate() {
+        for (position, log) in closed.iter().enumerate() {
             let Some(estimate) = self.files.get(&log.file).filter(|_| !passed(log.file)) else {
                 run.close(limits, &mut best);
                 continue;
@@ -127,7 +127,7 @@ struct FileRun {
 }
 
 impl FileRun {
-    fn add(&mut self, log: &SealedLog, live: u64, basis: u64, small: u64) {
+    fn add(&mut self, log: &ClosedLog, live: u64, basis: u64, small: u64) {
         self.files.push(log.file);
         self.live += live;
         self.freed += basis.saturating_sub(live);
@@ -159,7 +159,7 @@ pub(crate) struct Compaction {
 
 impl Compaction {
     pub fn begin(shared: &EngineState, logs: &LogFiles, files: Vec<LogFileId>) -> Result<Self> {
-        let begins = logs.sealed().first().is_some_and(|first| files.first() == Some(&first.file));
+        let begins = logs.closed().first().is_some_and(|first| files.first() == Some(&first.file));
         let prefix = begins || planted::is(Bug::TombstonesDropped);
         let compacted = shared.catalog.index.read()?.log_files()?;
         let in_force = compacted.iter().map(|row| row.file).filter(|file| !files.contains(file)).collect();
@@ -223,7 +223,7 @@ fn rewrite(
     Ok(())
 }
 
-/// The bytes under which a sealed file is small.
+/// The bytes under which a closed file is small.
 pub(crate) fn small(log_file_size: u64) -> u64 {
     log_file_size / SMALL_SHARE
 }

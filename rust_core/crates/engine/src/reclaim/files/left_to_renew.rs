@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use orcas_log::SealedLog;
+use orcas_log::ClosedLog;
 use orcas_record::{LogFileId, PackId};
 
 /// What a request has still to look at.
@@ -20,9 +20,9 @@ impl Renewal {
     }
 
     /// The first run of adjacent files that were not written anew, as long as one compaction may be.
-    pub fn run(&self, sealed: &[SealedLog], most: u64, passed: &dyn Fn(LogFileId) -> bool) -> Vec<LogFileId> {
+    pub fn run(&self, closed: &[ClosedLog], most: u64, passed: &dyn Fn(LogFileId) -> bool) -> Vec<LogFileId> {
         let (mut files, mut bytes) = (Vec::new(), 0);
-        for log in sealed {
+        for log in closed {
             if self.logs.contains(&log.file) || passed(log.file) || bytes + log.bytes > most {
                 if files.is_empty() {
                     continue;

@@ -20,7 +20,7 @@ use compaction::{Compaction, OUTPUT_MAX, small};
 use left_to_renew::Renewal;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_log::{CompactedLog, SealedLog};
+use orcas_log::{ClosedLog, CompactedLog};
 use orcas_record::{LogFileId, PackId, Sequence};
 use pack_space::{Move, PackTask, Sweep, choose};
 
@@ -31,35 +31,35 @@ const PASSED_FOR: Duration = Duration::from_secs(600);
 
 impl Reclaimer {
     pub(crate) fn choose_logs(&mut self, limits: &ReclaimLimits) -> Result<Option<Step>> {
-        let sealed = self.settled_logs();
+        let closed = self.settled_logs();
         let now = self.shared.clock.monotonic();
-        if self.estimates.refresh(&self.shared, &sealed, now)? {
+        if self.estimates.refresh(&self.shared, &closed, now)? {
             return Ok(Some(Step::Worked { bytes: 0 }));
         }
         let small = small(self.shared.options.log_file_size);
         let passed = |file| self.passed_logs.contains(&file) || self.logs.awaits_replacement(file);
-        let Some(files) = self.estimates.choose(&sealed, limits, small, &passed) else { return Ok(None) };
+        let Some(files) = self.estimates.choose(&closed, limits, small, &passed) else { return Ok(None) };
         self.begin_rewriting(files, false).map(Some)
     }
 
-    /// The sealed files whose records are in the index and were looked at for events.
-    pub(crate) fn settled_logs(&self) -> Vec<SealedLog> {
-        let mut sealed = self.logs.sealed();
+    /// The closed files whose records are in the index and were looked at for events.
+    pub(crate) fn settled_logs(&self) -> Vec<ClosedLog> {
+        let mut closed = self.logs.closed();
         let applied = self.shared.applies.applied_to().sequence;
-        let followed = self.followed(&sealed);
-        sealed.retain(|log| log.last <= applied.min(followed) && log.first <= self.limit);
-        sealed
+        let followed = self.followed(&closed);
+        closed.retain(|log| log.last <= applied.min(followed) && log.first <= self.limit);
+        closed
     }
 
     /// The record up to which events were taken from the log for good. If the journal cannot be written, the log keeps
     /// so much for it and no more.
-    fn followed(&self, sealed: &[SealedLog]) -> Sequence {
+    fn followed(&self, closed: &[ClosedLog]) -> Sequence {
         let events = &self.shared.events;
         if planted::is(Bug::LogCompactedBeforeEvents) {
             return Sequence::MAX;
         }
         let followed = events.durable();
-        let kept: u64 = sealed.iter().filter(|log| log.last > followed).map(|log| log.bytes).sum();
+        let kept: u64 = closed.iter().filter(|log| log.last > followed).map(|log| log.bytes).sum();
         if kept > HELD_FILES_MAX * self.shared.options.log_file_size && events.give_up() {
             tracing::warn!(
                 after = followed,
@@ -130,8 +130,8 @@ impl Reclaimer {
             Some(PackTask::Retire(pack)) => {
                 self.submit(MaintenanceIntent::RetirePack { pack }, FollowUp::Retired(pack), Activity::Idle)
             }
-            Some(PackTask::Seal(pack)) => {
-                self.shared.packs.seal(pack);
+            Some(PackTask::Close(pack)) => {
+                self.shared.packs.close(pack);
                 // Somebody still writes into it: later.
                 if !self.shared.packs.is_idle(pack) {
                     self.passed.insert(pack);
@@ -146,13 +146,13 @@ impl Reclaimer {
                     self.activity = Activity::Sweeping(sweep);
                     return Ok(Some(Step::Worked { bytes: 0 }));
                 }
-                self.submit(MaintenanceIntent::Barrier { seal: false }, FollowUp::Nothing, Activity::Sweeping(sweep))
+                self.submit(MaintenanceIntent::Barrier { roll: false }, FollowUp::Nothing, Activity::Sweeping(sweep))
             }
             Some(PackTask::Discard(pack)) => {
-                self.submit(MaintenanceIntent::Barrier { seal: false }, FollowUp::Discarded(pack), Activity::Idle)
+                self.submit(MaintenanceIntent::Barrier { roll: false }, FollowUp::Discarded(pack), Activity::Idle)
             }
             Some(PackTask::Empty(pack)) if limits.compact => self.submit(
-                MaintenanceIntent::Barrier { seal: false },
+                MaintenanceIntent::Barrier { roll: false },
                 FollowUp::Nothing,
                 Activity::Emptying(Move::new(pack)),
             ),
@@ -220,8 +220,8 @@ impl Reclaimer {
     /// Ends it. Whether something may be left in files; `None` if there is no such request.
     pub(crate) fn end_renewal(&mut self) -> Option<bool> {
         let renewal = self.renewal.take()?;
-        let is_left = |log: &SealedLog| log.first <= self.limit && !renewal.logs.contains(&log.file);
-        let logs = self.logs.sealed().iter().any(is_left);
+        let is_left = |log: &ClosedLog| log.first <= self.limit && !renewal.logs.contains(&log.file);
+        let logs = self.logs.closed().iter().any(is_left);
         let busy = !matches!(self.activity, Activity::Idle) || !self.removals.is_empty();
         let packs = !renewal.packs.is_empty() || !self.shared.packs.has_holes();
         Some(logs || busy || packs)
@@ -234,13 +234,13 @@ impl Reclaimer {
         if let Some(pack) = self.next_swept()? {
             let sweep = Sweep::new(&self.shared, pack)?;
             // What was decided before is waited for, since neither a pin nor the index shows it.
-            let barrier = MaintenanceIntent::Barrier { seal: false };
+            let barrier = MaintenanceIntent::Barrier { roll: false };
             return Ok(Some(self.submit(barrier, FollowUp::Nothing, Activity::Sweeping(sweep))));
         }
-        let sealed = self.settled_logs();
+        let closed = self.settled_logs();
         let passed = |file| self.passed_logs.contains(&file) || self.logs.awaits_replacement(file);
         let most = limits.output_max.min(OUTPUT_MAX);
-        let files = self.renewal.as_ref().map(|renewal| renewal.run(&sealed, most, &passed)).unwrap_or_default();
+        let files = self.renewal.as_ref().map(|renewal| renewal.run(&closed, most, &passed)).unwrap_or_default();
         if files.is_empty() {
             let waits = self.renewal.as_ref().is_some_and(|renewal| !renewal.packs.is_empty());
             return Ok(waits.then_some(Step::Waiting));
@@ -259,7 +259,7 @@ impl Reclaimer {
         let reader = self.shared.catalog.index.read()?;
         let mut next = None;
         for pack in &renewal.packs {
-            self.shared.packs.seal(*pack);
+            self.shared.packs.close(*pack);
             // One that no record names is discarded as a whole.
             if self.shared.packs.is_idle(*pack) && reader.has_pack(*pack)? {
                 next = Some(*pack);

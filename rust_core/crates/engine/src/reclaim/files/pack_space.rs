@@ -29,7 +29,7 @@ pub(crate) enum PackTask {
     /// Little is in it.
     Empty(PackId),
     /// It takes no more chunks from now on, so that one of the others can follow.
-    Seal(PackId),
+    Close(PackId),
     /// Space between its chunks belongs to nothing.
     Sweep(PackId),
 }
@@ -49,7 +49,7 @@ pub(crate) fn choose(
         let Some((gain, task)) = task(pack, file, limits, swept.contains(&pack.pack)) else { continue };
         if best.is_none_or(|(most, _)| gain > most) {
             let idle = shared.packs.is_idle(pack.pack);
-            best = Some((gain, if idle { task } else { PackTask::Seal(pack.pack) }));
+            best = Some((gain, if idle { task } else { PackTask::Close(pack.pack) }));
         }
     }
     for pack in shared.packs.unborn().into_iter().filter(|pack| !passed(*pack) && shared.packs.is_idle(*pack)) {

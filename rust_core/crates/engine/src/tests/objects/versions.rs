@@ -219,7 +219,7 @@ impl World {
     }
 
     fn commit(&mut self) {
-        drop(self.steps.shared().submit_maintenance(MaintenanceIntent::Barrier { seal: false }));
+        drop(self.steps.shared().submit_maintenance(MaintenanceIntent::Barrier { roll: false }));
         self.steps.stepper().commit();
         self.published = self.decided.clone();
     }

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from orcas.control import Snapshot
+from orcas.control import IdentitySnapshot
 from orcas.edge import close_core, open_core
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
@@ -37,7 +37,7 @@ class Application:
         self._loop = asyncio.new_event_loop()
         asked = {"data": str(data), "durability": durability, "scrub_bytes_per_sec": 0, **settings}
         resolved = resolve(asked, ambient=False).settings
-        self._core = open_core(resolved, Snapshot.of_root(_OWNER, (ACCESS_KEY, SECRET_KEY)))
+        self._core = open_core(resolved, IdentitySnapshot.of_root(_OWNER, (ACCESS_KEY, SECRET_KEY)))
 
         async def made() -> Dispatcher:
             return Dispatcher(self._core, resolved.body_budget)

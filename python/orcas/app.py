@@ -35,7 +35,7 @@ from orcas.admin.schedule import Clock, Schedule, SystemClock
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.admin.watching.history import History
-from orcas.control import Snapshot, prepared, salvaged, salvaged_root
+from orcas.control import IdentitySnapshot, prepared, salvaged, salvaged_root
 from orcas.control.quotas import ensure_quotas
 from orcas.control.root import Root, noted_keyring
 from orcas.edge import (
@@ -123,9 +123,9 @@ async def open_store(
     keys = settings.root_access_key, settings.root_secret_key
     if settings.salvage:
         with salvaged(settings.data) as owner:
-            core, report = await asyncio.to_thread(salvage_core, settings, Snapshot.of_root(owner))
+            core, report = await asyncio.to_thread(salvage_core, settings, IdentitySnapshot.of_root(owner))
             root = salvaged_root(settings.data, owner, *keys, sealer_of(core))
-            replace_identities(core, Snapshot.of_root(owner, (root.access_key, root.secret_key)))
+            replace_identities(core, IdentitySnapshot.of_root(owner, (root.access_key, root.secret_key)))
             async with _assembled(core, settings, root, {"recovery": "salvage"}, report) as store:
                 yield store
         return
@@ -145,7 +145,7 @@ async def open_store(
         # Requests of a command are not those of a user.
         metered = settings if serves else dataclasses.replace(settings, usage_interval_sec=0)
         core = await asyncio.to_thread(
-            open_core, metered, Snapshot.of_root(owner), keyring_required=keyring_required, keyring_noted=noted
+            open_core, metered, IdentitySnapshot.of_root(owner), keyring_required=keyring_required, keyring_noted=noted
         )
         opening = _opening(core, round(time.monotonic() - began, 3))
         async with (

@@ -41,7 +41,7 @@ from orcas._core import (
     simulate,
 )
 from orcas._core import check_policy as _core_check_policy
-from orcas.control.identities.snapshot import Delta, Snapshot
+from orcas.control.identities.snapshot import Delta, IdentitySnapshot
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.targets.file import read_targets
 from orcas.telemetry import origins
@@ -125,7 +125,9 @@ _WORKERS_MAX: Final = 64
 
 
 @forwarded()
-def open_core(settings: Settings, snapshot: Snapshot, *, keyring_required: bool = True, keyring_noted: int = 0) -> Core:
+def open_core(
+    settings: Settings, snapshot: IdentitySnapshot, *, keyring_required: bool = True, keyring_noted: int = 0
+) -> Core:
     """Open the store and start its threads. Blocks while the log is replayed.
 
     `keyring_required`: create a keyring if there is none and a master key is given, and fail if it does not open.
@@ -146,7 +148,7 @@ def open_core(settings: Settings, snapshot: Snapshot, *, keyring_required: bool 
 
 
 @forwarded()
-def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageReport]:
+def salvage_core(settings: Settings, snapshot: IdentitySnapshot) -> tuple[Core, SalvageReport]:
     """Open what is left of the store for reading, and report what is damaged. Blocks while everything is read.
 
     Raises:
@@ -159,7 +161,7 @@ def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageR
         raise UnavailableError(f"The store in {settings.data} cannot be salvaged: {error}.") from None
 
 
-def replace_identities(core: Core, snapshot: Snapshot) -> None:
+def replace_identities(core: Core, snapshot: IdentitySnapshot) -> None:
     """Verify requests that arrive from now on with `snapshot`, and with nothing of an earlier one."""
     core.replace_identities(*_identities(snapshot))
 
@@ -179,7 +181,7 @@ class Access:
     def __init__(self, core: Core | None) -> None:
         self._core = core
 
-    def replace(self, snapshot: Snapshot) -> None:
+    def replace(self, snapshot: IdentitySnapshot) -> None:
         """Let requests that arrive from now on see these identities, and nothing of earlier ones."""
         if self._core is not None:
             replace_identities(self._core, snapshot)
@@ -277,7 +279,7 @@ def closed_sealer(settings: Settings) -> Sealer | None:
 
 
 def _identities(
-    snapshot: Snapshot,
+    snapshot: IdentitySnapshot,
 ) -> tuple[
     tuple[AccountRow, ...], tuple[PolicyRow, ...], tuple[IdentityRow, ...], tuple[KeyRow, ...], tuple[LimitRow, ...]
 ]:

@@ -240,7 +240,7 @@ fn reads(index: &Index, load: &Load<'_>) {
             drop(index.read().expect("a reader").begin().expect("begun"));
         }
     });
-    println!("{:<64} {:?}", "the same with a snapshot", each(begun, 1000));
+    println!("{:<64} {:?}", "the same with a read transaction", each(begun, 1000));
 }
 
 fn pages(index: &Index) {

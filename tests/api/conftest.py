@@ -12,7 +12,7 @@ import pytest
 from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.signing import UNSIGNED_TRAILER, Identity, signed_headers
 
-from orcas.control import Snapshot
+from orcas.control import IdentitySnapshot
 from orcas.edge import Core, open_core
 from orcas.http.extensions import EXTENSIONS, RESPONSE
 from orcas.s3.dispatch import Dispatcher
@@ -115,7 +115,7 @@ class App:
 async def app(tmp_path: Path) -> AsyncIterator[App]:
     given = {"data": str(tmp_path), "body_budget": 8 << 20, "master_key": MASTER_KEY}
     settings = resolve(given, ambient=False).settings
-    snapshot = Snapshot.of_root(OWNER, (KEYS.access_key, KEYS.secret_key))
+    snapshot = IdentitySnapshot.of_root(OWNER, (KEYS.access_key, KEYS.secret_key))
     core = open_core(settings, snapshot)
     running = App(core)
     created = await running.call("PUT", "/bucket")

@@ -8,15 +8,15 @@ import dataclasses
 from tests.api.conftest import KEYS, OWNER, App
 from tests.fixtures.signing import Identity
 
-from orcas.control import Snapshot
+from orcas.control import IdentitySnapshot
 from orcas.edge import replace_identities
 
 CHANGED = dataclasses.replace(KEYS, secret_key="another-secret")
 OTHER = dataclasses.replace(KEYS, access_key="other", secret_key="other-secret")
 
 
-def snapshot(*identities: Identity) -> Snapshot:
-    return Snapshot.of_root(OWNER, *((each.access_key, each.secret_key) for each in identities))
+def snapshot(*identities: Identity) -> IdentitySnapshot:
+    return IdentitySnapshot.of_root(OWNER, *((each.access_key, each.secret_key) for each in identities))
 
 
 async def test_a_changed_secret_takes_effect_at_once(app: App) -> None:
@@ -40,8 +40,10 @@ async def test_a_key_that_is_gone_signs_nothing(app: App) -> None:
 
 async def test_the_root_of_another_account_may_do_nothing_in_this_one(app: App) -> None:
     root = snapshot(KEYS)
-    other = Snapshot.of_root("1" * 64, (OTHER.access_key, OTHER.secret_key))
-    both = Snapshot(root.accounts + other.accounts, (), root.identities + other.identities, root.keys + other.keys)
+    other = IdentitySnapshot.of_root("1" * 64, (OTHER.access_key, OTHER.secret_key))
+    both = IdentitySnapshot(
+        root.accounts + other.accounts, (), root.identities + other.identities, root.keys + other.keys
+    )
     replace_identities(app.core, both)
     assert b"<Name>" not in (await app.call("GET", "/", keys=OTHER)).body
     for method, target in [("GET", "/bucket"), ("GET", "/bucket/k"), ("PUT", "/bucket/k"), ("DELETE", "/bucket")]:

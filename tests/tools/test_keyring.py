@@ -316,7 +316,7 @@ def test_a_process_with_a_master_key_writes_no_core_dump(tmp_path: Path) -> None
         "import sys, resource, ctypes, orcas.settings.config as c, orcas.edge as e, orcas.control as k\n"
         "s = c.resolve({'data': sys.argv[1], 'master_key': sys.argv[2]}, ambient=False).settings\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)\n"
-        "core = e.open_core(s, k.Snapshot.of_root('a' * 64))\n"
+        "core = e.open_core(s, k.IdentitySnapshot.of_root('a' * 64))\n"
         "print(resource.getrlimit(resource.RLIMIT_CORE)[0], ctypes.CDLL(None).prctl(3) if sys.platform == 'linux' else 0)\n"
         "core.close()\n"
     )

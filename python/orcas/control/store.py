@@ -34,7 +34,7 @@ from orcas.control.identities.names import account_number, root_arn
 from orcas.control.identities.rows import root_delta
 from orcas.control.identities.schema import ORIGIN, SCHEMA_VERSION, STEPS, STORED_KEYS, STORED_OWNERS
 from orcas.control.identities.service import Engine, Identities, all_identities, transaction
-from orcas.control.identities.snapshot import Snapshot
+from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.control.origins import Origin, Origins
 from orcas.control.root import Root, ensure_owner, ensure_root, noted_files, replace_pair
 from orcas.control.sealing import Sealer
@@ -74,7 +74,7 @@ class Control:
         self._is_newer = False
         self._closing = asyncio.Event()
 
-    async def load_snapshot(self) -> Snapshot:
+    async def load_snapshot(self) -> IdentitySnapshot:
         """All identities, with decrypted secrets.
 
         Raises:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from orcas.control import Control, Origin, open_control
 from orcas.control.identities.failures import IamError
 from orcas.control.identities.service import Identities
-from orcas.control.identities.snapshot import Snapshot
+from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.control.root import Root, ephemeral_root
 from orcas.edge import Access, Core, replace_identities, sealer_of
 from orcas.errors import UnavailableError
@@ -120,5 +120,5 @@ async def directory_of(
             root = await directory.serve(declared)
         else:
             root = ephemeral_root(owner)
-            replace_identities(core, Snapshot.of_root(owner, (root.access_key, root.secret_key)))
+            replace_identities(core, IdentitySnapshot.of_root(owner, (root.access_key, root.secret_key)))
         yield root, directory

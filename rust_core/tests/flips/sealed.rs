@@ -1,6 +1,7 @@
-//! Sealed content that somebody changed who can compute checksums: bits of blocks and tags, and blocks that were exchanged
-//! within a blob, between blobs and between stores, cut off, or replayed from an older version. Checksums of the pack are
-//! made to match, so that nothing but the tags can tell. Each is an error or without effect, never other bytes.
+//! Sealed content that somebody changed who can compute checksums: bits of blocks and tags, and blocks that were
+//! exchanged within a blob, between blobs and between stores, cut off, or replayed from an older version. Checksums of
+//! the pack are made to match, so that nothing but the tags can tell. Each is an error or without effect, never other
+//! bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -180,7 +181,7 @@ impl Sealed {
         for (key, bytes) in &objects {
             put(&mut stepper, &bucket, key, bytes);
         }
-        let index = Arc::new(stepper.index_snapshot().unwrap());
+        let index = Arc::new(stepper.serialized_index().unwrap());
         stepper.close();
         drop(stepper);
         let chunks = Path::new(DATA).join("chunks");

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.fixtures.control import OneKey, add_identity, control_of, snapshot_of
 
-from orcas.control import Snapshot
+from orcas.control import IdentitySnapshot
 from orcas.control.cipher import read_cipher
 from orcas.control.database import back_up_database
 from orcas.control.files import locked
@@ -89,7 +89,7 @@ async def test_each_file_is_restored_from_its_other_copy(
 
     caplog.set_level(logging.INFO)
 
-    async def state() -> tuple[Snapshot, dict[str, Any]]:
+    async def state() -> tuple[IdentitySnapshot, dict[str, Any]]:
         async with control_of(tmp_path, sealer=sealer) as control:
             return await control.load_snapshot(), ensure_quotas(tmp_path)
 

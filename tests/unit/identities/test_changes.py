@@ -13,7 +13,7 @@ from tests.fixtures.control import OneKey, control_of, pairs_of, snapshot_of
 from tests.fixtures.iam.directory import Iam, iam_of
 from tests.unit.identities.test_actions import FULL, READ, TRUST
 
-from orcas.control import Delta, Snapshot, open_control, prepared
+from orcas.control import Delta, IdentitySnapshot, open_control, prepared
 from orcas.control.cipher import read_cipher
 from orcas.control.database import read_database
 from orcas.control.files.twice import read_copy
@@ -30,15 +30,15 @@ async def iam(tmp_path: Path) -> AsyncIterator[Iam]:
         yield opened
 
 
-def changed(snapshot: Snapshot, delta: Delta) -> dict[str, Any]:
+def changed(snapshot: IdentitySnapshot, delta: Delta) -> dict[str, Any]:
     """What an engine has after a change, by id."""
     known = rows(snapshot)
     for gone in (*delta.removed, *(("limits", of) for of in (*delta.removed, *(row[0] for row in delta.limits)))):
         known.pop(gone, None)
-    return known | rows(Snapshot(delta.accounts, delta.policies, delta.identities, delta.keys, delta.limits))
+    return known | rows(IdentitySnapshot(delta.accounts, delta.policies, delta.identities, delta.keys, delta.limits))
 
 
-def rows(snapshot: Snapshot) -> dict[str, Any]:
+def rows(snapshot: IdentitySnapshot) -> dict[str, Any]:
     kinds = (snapshot.accounts, snapshot.policies, snapshot.identities, snapshot.keys)
     limits = {("limits", of): rates for of, *rates in snapshot.limits if any(rates)}
     return {row[0]: row[1:] for kind in kinds for row in kind} | limits
@@ -177,7 +177,7 @@ async def test_an_engine_that_does_not_take_a_change_is_told_everything(
     def unfit(_: Delta) -> None:
         raise ValueError("there is no such policy")
 
-    told: list[Snapshot] = []
+    told: list[IdentitySnapshot] = []
     monkeypatch.setattr(iam.engine, "change", unfit)
     monkeypatch.setattr(iam.engine, "replace", told.append)
     await iam.call("CreateUser", UserName="u")

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from orcas.control.identities.builtin import BUILTIN, builtin_document
 from orcas.control.identities.names import account_number, arn_of, root_arn
 from orcas.control.identities.records import Changes, Records, inline_id, session_id
-from orcas.control.identities.snapshot import Delta, IdentityRow, KeyRow, LimitRow, PolicyRow, Snapshot
+from orcas.control.identities.snapshot import Delta, IdentityRow, IdentitySnapshot, KeyRow, LimitRow, PolicyRow
 
 
 class Pair(Protocol):
@@ -31,7 +31,7 @@ Decrypt = Callable[[str, str, bytes, bytes], str]
 _AMONG: Final = "(SELECT value FROM json_each(?))"
 
 
-async def snapshot(records: Records, decrypt: Decrypt, root: Pair) -> Snapshot:
+async def snapshot(records: Records, decrypt: Decrypt, root: Pair) -> IdentitySnapshot:
     """Everything. `root` may do everything."""
     accounts = sorted(await records.accounts(), key=lambda account: account.id != root.owner)
     identities = [_root_row(account.number, account.name) for account in accounts]
@@ -40,7 +40,7 @@ async def snapshot(records: Records, decrypt: Decrypt, root: Pair) -> Snapshot:
     found, sessions = await _keys(records, decrypt, None)
     keys += [row for row in found if row[2] != first and row[0] != root.access_key]
     builtin = [(arn, builtin_document(policy).text) for arn, policy in BUILTIN.items()]
-    return Snapshot(
+    return IdentitySnapshot(
         tuple((account.number, account.id, account.name) for account in accounts),
         (*builtin, *await _policies(records, None), *sessions),
         (*identities, *await _identities(records, None)),

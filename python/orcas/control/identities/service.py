@@ -35,7 +35,7 @@ from orcas.control.identities.records import Account, Entity, Records
 from orcas.control.identities.registry import ACTIONS, Entry
 from orcas.control.identities.rows import Pair, delta, snapshot
 from orcas.control.identities.sessions.tokens import Opener, SessionKeys
-from orcas.control.identities.snapshot import Delta, Snapshot
+from orcas.control.identities.snapshot import Delta, IdentitySnapshot
 from orcas.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Engine(Decisions, Opener, Protocol):
             ValueError: it does not fit to what the engine knows. Nothing has changed.
         """
 
-    def replace(self, snapshot: Snapshot) -> None:
+    def replace(self, snapshot: IdentitySnapshot) -> None:
         """Let requests that arrive from now on see these identities, and nothing of earlier ones."""
 
 
@@ -113,7 +113,7 @@ class Identities:
         self._sessions = SessionKeys(connection, secrets, engine, changed)
         self._running: set[asyncio.Task[Any]] = set()
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> IdentitySnapshot:
         """All identities, with decrypted secrets.
 
         Raises:
@@ -367,7 +367,7 @@ async def _answer(entry: Entry, call: Call) -> Answer:
     return answer
 
 
-async def all_identities(connection: aiosqlite.Connection, secrets: Secrets, root: Pair) -> Snapshot:
+async def all_identities(connection: aiosqlite.Connection, secrets: Secrets, root: Pair) -> IdentitySnapshot:
     """As of `Identities.snapshot`."""
     return await snapshot(Records(connection), secrets.decrypt, root)
 

@@ -19,7 +19,7 @@ LimitRow = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class IdentitySnapshot:
     """All identities. The root of the first account may do everything."""
 
     accounts: tuple[AccountRow, ...]
@@ -29,7 +29,7 @@ class Snapshot:
     limits: tuple[LimitRow, ...] = ()
 
     @classmethod
-    def of_root(cls, owner: str, *pairs: tuple[str, str]) -> Snapshot:
+    def of_root(cls, owner: str, *pairs: tuple[str, str]) -> IdentitySnapshot:
         """The root of the account with this canonical id alone, with key pairs or none."""
         number = account_number(owner)
         arn = root_arn(number)

@@ -1,8 +1,9 @@
 //! Which removed versions of a key were passed over. A key whose newest versions were deleted by their ids while a
 //! layer below others has them is found behind them, however many they are.
 //!
-//! Invariants. They are in layers that take no writes, and a removed version does not come back. So what was passed over
-//! once need not be looked at again, unless a merge was published since. What is remembered may be forgotten at any time.
+//! Invariants. They are in layers that take no writes, and a removed version does not come back. So what was passed
+//! over once need not be looked at again, unless a merge was published since. What is remembered may be forgotten at
+//! any time.
 
 use std::collections::HashMap;
 
@@ -14,8 +15,8 @@ use orcas_base::sync::Mutex;
 use orcas_base::sync::atomic::{AtomicU64, Ordering};
 use orcas_record::{BucketId, Sequence};
 
-/// Versions that are passed over in one snapshot of the index, and by one decision, for which other writes wait: about
-/// 0.1 s. Fewer with assertions, so that tests reach it.
+/// Versions that are passed over in one read transaction of the index, and by one decision, for which other writes
+/// wait: about 0.1 s. Fewer with assertions, so that tests reach it.
 pub const PASSED_MAX: usize = if cfg!(debug_assertions) { 1_000 } else { 32_768 };
 /// Keys that are remembered at most.
 const RUNS_MAX: usize = 1_024;

@@ -1,4 +1,4 @@
-//! Lookups in layers while a page is read: in the snapshot of the index that the page has, with the overlay on top of it.
+//! Lookups in layers while a page is read: in the read transaction of the page, with the overlay on top of it.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use orcas_store::version_of;
 pub struct IndexedLayers<'r, 'i> {
     pub catalog: &'r Catalog,
     pub reader: &'r Reader<'i>,
-    /// What the snapshot of the index has.
+    /// What the read transaction of the index sees.
     applied: Sequence,
     /// Changes between layers when the page was begun.
     merges: u64,
@@ -34,8 +34,8 @@ impl<'r, 'i> IndexedLayers<'r, 'i> {
         self.merges
     }
 
-    /// Whether the overlay lost records that the snapshot does not have, or versions went from one layer to another. What
-    /// was found since the page was begun does not count then.
+    /// Whether the overlay lost records that the read transaction does not see, or versions went from one layer to
+    /// another. What was found since the page was begun does not count then.
     pub fn has_moved(&self) -> bool {
         self.has_moved.get() || self.is_behind(&self.catalog.overlay.read())
     }

@@ -20,8 +20,8 @@ pub fn pass_published(
     hidden: Sequence,
 ) -> Result<Passed> {
     let mut reader = catalog.index.read()?;
-    let snapshot = reader.begin()?;
-    let lookups = IndexedLayers::new(catalog, &snapshot, applied_to(&snapshot)?);
+    let transaction = reader.begin()?;
+    let lookups = IndexedLayers::new(catalog, &transaction, applied_to(&transaction)?);
     lookups.pass(above, layer, key, hidden)
 }
 

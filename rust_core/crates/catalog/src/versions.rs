@@ -57,9 +57,9 @@ impl Catalog {
             }
         }
         let mut reader = self.index.read()?;
-        let snapshot = reader.begin()?;
-        match newest_shown(&snapshot, (bucket, key), before, &changes)? {
-            Some(sequence) => located(&snapshot, snapshot.version_record(sequence)?, &changes),
+        let transaction = reader.begin()?;
+        match newest_shown(&transaction, (bucket, key), before, &changes)? {
+            Some(sequence) => located(&transaction, transaction.version_record(sequence)?, &changes),
             None => Ok(None),
         }
     }
@@ -83,8 +83,8 @@ impl Catalog {
             }
         }
         let mut reader = self.index.read()?;
-        let snapshot = reader.begin()?;
-        located(&snapshot, snapshot.version(bucket, key, id)?, &changes)
+        let transaction = reader.begin()?;
+        located(&transaction, transaction.version(bucket, key, id)?, &changes)
     }
 }
 

@@ -121,7 +121,7 @@ impl Stepper {
     ///
     /// # Errors
     /// When the index is a file.
-    pub fn index_snapshot(&self) -> Result<Vec<u8>> {
+    pub fn serialized_index(&self) -> Result<Vec<u8>> {
         self.handle.shared.catalog.index.serialize()
     }
 

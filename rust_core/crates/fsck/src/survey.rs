@@ -117,7 +117,7 @@ impl Survey {
     fn present_index(&mut self, place: &IndexPlace, scratch: &ScratchDir) -> Option<(Index, LogPosition)> {
         let opened = match place {
             IndexPlace::Memory(None) => return None,
-            IndexPlace::Memory(Some(snapshot)) => Index::open_serialized(snapshot, self.store_id),
+            IndexPlace::Memory(Some(serialized)) => Index::open_serialized(serialized, self.store_id),
             IndexPlace::File => {
                 let copied = scratch.copy_in(&self.data.join(INDEX_NAME), COPY_NAME).and_then(|copied| {
                     let wal = format!("{INDEX_NAME}{WAL_SUFFIX}");

@@ -1,5 +1,5 @@
-//! What all requests share: the engine, the workers, the memory budget, and who may sign. One per process; knows nothing
-//! of front ends.
+//! What all requests share: the engine, the workers, the memory budget, and who may sign. One per process; knows
+//! nothing of front ends.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -94,8 +94,8 @@ pub struct Gateway {
     pub engine: Handle,
     /// Cold reads, listings, small bodies.
     pub pool: Arc<Pool>,
-    /// Streamed bodies without a SHA-256. A pool of their own, so that hashing and syncs do not delay reads. Fewer workers
-    /// than processors, because the event loop needs one and because fewer workers have more bodies per turn.
+    /// Streamed bodies without a SHA-256. A pool of their own, so that hashing and syncs do not delay reads. Fewer
+    /// workers than processors, because the event loop needs one and because fewer workers have more bodies per turn.
     pub intake: Arc<WorkerGroup<StoreBody>>,
     /// Streamed bodies with a SHA-256, which gains little from several bodies per turn: one worker per processor.
     pub intake_sha256: Arc<WorkerGroup<StoreBody>>,
@@ -219,14 +219,14 @@ impl Gateway {
         debug_assert!(changed.is_ok(), "nothing of it is refused");
     }
 
-    /// The next snapshot is made while requests are decided with the one before.
+    /// The next identity snapshot is made while requests are authorized with the one before.
     fn next_identities(&self, make: impl FnOnce(&Identities) -> Result<Identities, String>) -> Result<(), String> {
         let _changing = self.changing_identities.lock();
         let next = Arc::new(make(&self.identities())?);
         let former = std::mem::replace(&mut *self.identities.write(), next);
-        // To free a snapshot of many identities takes milliseconds. So that happens here, not under the lock, and not in
-        // a request that still decides with it, unless that takes long.
-        for _ in 0..SNAPSHOT_WAITS_MAX {
+        // To free an identity snapshot of many rows takes milliseconds. So that happens here, not under the lock, and
+        // not in a request that still uses it, unless that takes long.
+        for _ in 0..IDENTITIES_WAITS_MAX {
             if Arc::strong_count(&former) == 1 {
                 break;
             }
@@ -321,7 +321,7 @@ impl EventSink for JournalListener {
 pub const EU: &str = "EU";
 
 /// A change of identities waits this often, and this long each time, for requests that decide with the former ones.
-const SNAPSHOT_WAITS_MAX: usize = 1000;
+const IDENTITIES_WAITS_MAX: usize = 1000;
 const SNAPSHOT_WAIT: Duration = Duration::from_micros(100);
 
 /// Milliseconds since the Unix epoch.

@@ -27,7 +27,7 @@ pub use files::checkpoint::WalState;
 pub use files::{Connections, PAGE_BYTES};
 pub use index::Index;
 pub use options::{IndexOptions, IndexPlace};
-pub use reader::{Reader, Snapshot};
+pub use reader::{ReadTransaction, Reader};
 pub use records::{Applied, Stored};
 pub use scan::{BlobEntry, RowCounts, UploadPart};
 pub use tables::heads::HeadRow;

@@ -71,7 +71,7 @@ impl Index {
         self.database.with_maintenance(checkpoint::truncate).map(drop)
     }
 
-    /// Writes a snapshot of the index, compacted, to `path`, which must not exist. Readers and the writer go on, but
+    /// Writes a copy of the index, compacted, to `path`, which must not exist. Readers and the writer go on, but
     /// checkpoints cannot empty the WAL meanwhile.
     pub fn copy_to(&self, path: &Path) -> Result<()> {
         let path = path.to_str().ok_or_else(|| failure("the path of a copy is not UTF-8"))?;

@@ -1,5 +1,5 @@
-//! Readers and snapshots: a connection from the pool, with every read of the index as a method. The queries are in the
-//! files of their tables (`heads`, `versions`, `blobs`, `uploads`, `buckets`).
+//! Readers and read transactions: a connection from the pool, with every read of the index as a method. The queries are
+//! in the files of their tables (`heads`, `versions`, `blobs`, `uploads`, `buckets`).
 
 use std::cell::{Ref, RefCell};
 use std::collections::HashMap;
@@ -87,18 +87,18 @@ impl<'i> Reader<'i> {
         done
     }
 
-    /// Starts a read transaction: until the snapshot is dropped, every read through it sees the same state. Meanwhile
-    /// checkpoints cannot empty the WAL, so it must not outlive a page of results.
-    pub fn begin(&mut self) -> Result<Snapshot<'_, 'i>> {
+    /// Starts a read transaction: until it is dropped, every read through it sees the same state. Meanwhile checkpoints
+    /// cannot empty the WAL, so it must not outlive a page of results.
+    pub fn begin(&mut self) -> Result<ReadTransaction<'_, 'i>> {
         // In memory the reader itself excludes the writer.
-        let transaction = matches!(self.lease, ReaderConnection::Pooled(..));
-        if transaction {
+        let is_open = matches!(self.lease, ReaderConnection::Pooled(..));
+        if is_open {
             self.with(|conn| Ok(conn.prepare_cached("BEGIN")?.execute([])?))?;
         }
-        let snapshot = Snapshot { reader: self, transaction };
+        let transaction = ReadTransaction { reader: self, is_open };
         // SQLite fixes the state with the first read, not with BEGIN.
-        snapshot.position()?;
-        Ok(snapshot)
+        transaction.position()?;
+        Ok(transaction)
     }
 
     /// The log position up to which records are applied.
@@ -238,7 +238,7 @@ impl<'i> Reader<'i> {
     }
 
     /// Calls `visit` with the head of every shared blob. Reads in pages, each a transaction of its own unless in a
-    /// snapshot.
+    /// read transaction.
     pub fn scan_heads_of_shared(&self, visit: &mut dyn FnMut(u64)) -> Result<()> {
         let mut from = Some(0);
         while let Some(after) = from {
@@ -382,12 +382,13 @@ impl<'i> Reader<'i> {
 }
 
 /// One state of the index, read through the methods of `Reader`.
-pub struct Snapshot<'r, 'i> {
+pub struct ReadTransaction<'r, 'i> {
     reader: &'r Reader<'i>,
-    transaction: bool,
+    /// In SQLite, too.
+    is_open: bool,
 }
 
-impl<'i> Deref for Snapshot<'_, 'i> {
+impl<'i> Deref for ReadTransaction<'_, 'i> {
     type Target = Reader<'i>;
 
     fn deref(&self) -> &Reader<'i> {
@@ -395,9 +396,9 @@ impl<'i> Deref for Snapshot<'_, 'i> {
     }
 }
 
-impl Drop for Snapshot<'_, '_> {
+impl Drop for ReadTransaction<'_, '_> {
     fn drop(&mut self) {
-        if self.transaction {
+        if self.is_open {
             // If this fails, the pool closes the connection instead of keeping it.
             let _ = self.reader.with(|conn| Ok(conn.prepare_cached("COMMIT")?.execute([])?));
         }

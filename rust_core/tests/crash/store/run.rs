@@ -347,7 +347,7 @@ impl Run {
 
     pub fn apply(&mut self) {
         self.stepper.apply().unwrap();
-        self.snapshots.push(Some(Arc::new(self.stepper.index_snapshot().unwrap())));
+        self.snapshots.push(Some(Arc::new(self.stepper.serialized_index().unwrap())));
     }
 
     pub fn make_spare(&mut self) -> Result<()> {
@@ -444,11 +444,11 @@ impl Run {
         self.must = 0;
         self.branches.clear();
         self.deadlines.clear();
-        self.snapshots.push(Some(Arc::new(self.stepper.index_snapshot().unwrap())));
+        self.snapshots.push(Some(Arc::new(self.stepper.serialized_index().unwrap())));
     }
 
-    /// The state that was found. Completions that may not have happened are forgotten, because nothing shows them, and so
-    /// are tokens, which are in memory.
+    /// The state that was found. Completions that may not have happened are forgotten, because nothing shows them, and
+    /// so are tokens, which are in memory.
     fn resume(&self, found: &str) -> ModelState {
         let branches = self.branches.iter().flat_map(|branch| &branch.states);
         let mut states = self.history[self.must..].iter().chain(branches);

@@ -1,6 +1,6 @@
 //! Pages of buckets that have several layers: all layers merged in byte order of the keys. Of each key, the newest
-//! layer that has it decides, or with versioning, its newest version in that layer, unless amendments concern the key. A
-//! page costs its entries times the layers, and what they hide.
+//! layer that has it decides, or with versioning, its newest version in that layer, unless amendments concern the key.
+//! A page costs its entries times the layers, and what they hide.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -128,15 +128,15 @@ fn list_layers(
     while attempts < RESTARTS_MAX {
         catalog.hold_merges(attempts, &mut pause);
         let mut reader = catalog.index.read()?;
-        let snapshot = reader.begin()?;
-        let applied = applied_to(&snapshot)?;
+        let transaction = reader.begin()?;
+        let applied = applied_to(&transaction)?;
         let from = page.from.clone();
-        let lookups = IndexedLayers::new(catalog, &snapshot, applied);
+        let lookups = IndexedLayers::new(catalog, &transaction, applied);
         let merges = lookups.merges();
         let lowest = bucket.layers.last();
         let rows = |layer: &BucketId| LayerRows {
             catalog,
-            reader: &snapshot,
+            reader: &transaction,
             layer: *layer,
             kind: catalog.kind(*layer),
             is_lowest: lowest == Some(layer),
@@ -171,10 +171,10 @@ struct LayerRows<'r, 'i> {
     kind: LayerKind,
     /// Its delete markers hide nothing.
     is_lowest: bool,
-    /// What the snapshot of the index has.
+    /// What the read transaction of the index sees.
     applied: Sequence,
-    /// What was moved between layers when the page was begun. A key that was looked for in a layer before it came there,
-    /// and later where it is no more, would be passed over.
+    /// What was moved between layers when the page was begun. A key that was looked for in a layer before it came
+    /// there, and later where it is no more, would be passed over.
     merges: u64,
     fetched: VecDeque<LayerKey>,
     /// Where the next fetch begins; `None` when there is nothing beyond `fetched`.

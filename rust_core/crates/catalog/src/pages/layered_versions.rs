@@ -1,6 +1,6 @@
 //! Pages of versions of buckets that have layers and versioning: the histories of a key in all layers, one after the
-//! other, as the amendments above them leave them. A page costs what it shows, what it passes over, and a lookup for each
-//! version of a key that has amendments.
+//! other, as the amendments above them leave them. A page costs what it shows, what it passes over, and a lookup for
+//! each version of a key that has amendments.
 
 use bytes::Bytes;
 
@@ -121,9 +121,9 @@ fn list_histories_in(
         let rest = page.rest();
         let start = layered_start(catalog, bucket, rest.as_ref().unwrap_or(list))?;
         let mut reader = catalog.index.read()?;
-        let snapshot = reader.begin()?;
+        let transaction = reader.begin()?;
         let lists = lists_of(bucket);
-        let mut rows = LayeredRows::new(catalog, &snapshot, &lists)?;
+        let mut rows = LayeredRows::new(catalog, &transaction, &lists)?;
         if rows.lookups.merges() != merges {
             // The version that the page begins after may have another place now.
             attempt += 1;
@@ -158,9 +158,9 @@ pub fn scan_histories(catalog: &Catalog, bucket: BucketId, start: &ScanStart, li
             from => (from.clone(), false),
         };
         let mut reader = catalog.index.read()?;
-        let snapshot = reader.begin()?;
+        let transaction = reader.begin()?;
         let lists = lists_of(&bucket);
-        let mut merged = LayeredRows::new(catalog, &snapshot, &lists)?;
+        let mut merged = LayeredRows::new(catalog, &transaction, &lists)?;
         merged.begin(&from);
         let mut rows = Vec::with_capacity(limit);
         let mut ended = false;

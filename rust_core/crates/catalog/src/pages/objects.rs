@@ -100,7 +100,7 @@ enum Shown {
 enum Read {
     /// The page, with the last key or prefix when there is more.
     Done(Option<Bytes>),
-    /// The overlay lost records that the snapshot of the index does not have.
+    /// The overlay lost records that the read transaction does not see.
     Moved,
 }
 
@@ -114,9 +114,9 @@ pub fn list_objects(catalog: &Catalog, list: &ListObjects, sink: &mut dyn PageSi
     }
     for _ in 0..RESTARTS_MAX {
         let mut reader = catalog.index.read()?;
-        let snapshot = reader.begin()?;
-        let applied = applied_to(&snapshot)?;
-        let index = Cursor::new(IndexRows { reader: &snapshot, bucket: list.bucket });
+        let transaction = reader.begin()?;
+        let applied = applied_to(&transaction)?;
+        let index = Cursor::new(IndexRows { reader: &transaction, bucket: list.bucket });
         let overlay = Cursor::new(OverlayRows { catalog, bucket: list.bucket, applied, moves: None });
         let page = Page { list, sink, count: 0, last: None };
         if let Read::Done(next) = (Merge { page, index, overlay }).read()? {
@@ -128,8 +128,8 @@ pub fn list_objects(catalog: &Catalog, list: &ListObjects, sink: &mut dyn PageSi
 }
 
 /// The last record that the index has.
-pub fn applied_to(snapshot: &Reader<'_>) -> Result<Sequence> {
-    let Some(position) = snapshot.position()? else { return Ok(0) };
+pub fn applied_to(transaction: &Reader<'_>) -> Result<Sequence> {
+    let Some(position) = transaction.position()? else { return Ok(0) };
     let position = LogPosition::decode(&position);
     let unreadable = Error::Record { reason: "the index holds a position that cannot be read" };
     Ok(position.ok_or(unreadable)?.sequence)
@@ -194,7 +194,7 @@ pub fn of_head(head: &HeadRow<'_>) -> Listed {
 struct OverlayRows<'s> {
     catalog: &'s Catalog,
     bucket: BucketId,
-    /// What the snapshot of the index has.
+    /// What the read transaction of the index sees.
     applied: Sequence,
     /// As [`Overlay::may_go_on`](crate::recent::overlay::Overlay::may_go_on) has it.
     moves: Option<u64>,

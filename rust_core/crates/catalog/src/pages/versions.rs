@@ -23,8 +23,8 @@ pub struct ListVersions {
     pub bucket: BucketId,
     pub prefix: Bytes,
     pub delimiter: Option<Bytes>,
-    /// Versions after this one of this key; without a version, keys after this one. As the end of an earlier page it may
-    /// also be a common prefix, whose keys are all skipped.
+    /// Versions after this one of this key; without a version, keys after this one. As the end of an earlier page it
+    /// may also be a common prefix, whose keys are all skipped.
     pub after: Option<(Bytes, Option<VersionId>)>,
     /// Versions and prefixes together, at most 1,000.
     pub max_keys: usize,
@@ -71,8 +71,8 @@ pub fn list_versions(
     let start = start_of(catalog, list)?;
     for _ in 0..RESTARTS_MAX {
         let mut reader = catalog.index.read()?;
-        let snapshot = reader.begin()?;
-        let mut merge = Merge::new(catalog, &snapshot, list)?;
+        let transaction = reader.begin()?;
+        let mut merge = Merge::new(catalog, &transaction, list)?;
         merge.seek(start.clone());
         match Page::new(list, sink, start.continued()).read(&mut merge)? {
             Read::Done(next) => return Ok(next),
@@ -93,8 +93,8 @@ pub fn scan_versions(
     let list = ListVersions { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: limit };
     for _ in 0..RESTARTS_MAX {
         let mut reader = catalog.index.read()?;
-        let snapshot = reader.begin()?;
-        let mut merge = Merge::new(catalog, &snapshot, &list)?;
+        let transaction = reader.begin()?;
+        let mut merge = Merge::new(catalog, &transaction, &list)?;
         merge.seek(from.clone());
         let mut rows = Vec::with_capacity(limit);
         while rows.len() < limit {
@@ -176,7 +176,7 @@ impl VersionStart {
 
 pub enum Read {
     Done(Option<VersionMarker>),
-    /// The overlay lost records that the snapshot of the index does not have.
+    /// The overlay lost records that the read transaction does not see.
     Moved,
 }
 
@@ -263,7 +263,7 @@ struct ChangedKey {
 struct OverlayKeys<'s> {
     catalog: &'s Catalog,
     list: &'s ListVersions,
-    /// What the snapshot of the index has.
+    /// What the read transaction of the index sees.
     applied: Sequence,
     /// As [`Overlay::may_go_on`](crate::recent::overlay::Overlay::may_go_on) has it.
     moves: Option<u64>,

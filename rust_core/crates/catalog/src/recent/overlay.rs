@@ -266,7 +266,7 @@ impl Overlay {
         self.merges
     }
 
-    /// Whether a page that is read in pieces may go on: its snapshot of the index has everything up to `applied`, and
+    /// Whether a page that is read in pieces may go on: its read transaction sees everything up to `applied`, and
     /// `moves` is what an earlier piece set. A page shows all of a moved prefix where it was or where it is.
     pub fn may_go_on(&self, applied: Sequence, moves: &mut Option<u64>) -> bool {
         self.trimmed <= applied && *moves.get_or_insert(self.moves) == self.moves

@@ -57,7 +57,7 @@ impl IndexOpener<'_> {
 
     fn open(&self) -> Result<Index> {
         match &self.place {
-            IndexPlace::Memory(Some(snapshot)) => Index::open_serialized(snapshot, self.store_id),
+            IndexPlace::Memory(Some(serialized)) => Index::open_serialized(serialized, self.store_id),
             IndexPlace::Memory(None) => Index::open(index_options(self.options, None), self.store_id),
             IndexPlace::File => self.open_at(self.path()),
         }

@@ -1,6 +1,6 @@
-//! Who may sign requests, and what belongs to them: a snapshot of the accounts, identities, keys and policies of the control
-//! plane. A request is verified and decided with one snapshot. A change makes another one, which shares what is the same;
-//! nothing of an older one counts once the change is done. Pure; knows nothing of the store.
+//! Who may sign requests, and what belongs to them: an identity snapshot has the accounts, identities, keys and
+//! policies of the control plane. A request is verified and authorized with one. A change makes another one, which
+//! shares what is the same; nothing of an older one counts once the change is done. Pure; knows nothing of the store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -144,7 +144,7 @@ struct AccessKey {
     arn: String,
     session_id: Option<String>,
     requester: Arc<Requester>,
-    /// When it has signed a request, in milliseconds since 1970; zero if it has not. Shared by all snapshots.
+    /// When it has signed a request, in milliseconds since 1970; zero if it has not. Shared by all identity snapshots.
     used_ms: Arc<AtomicI64>,
 }
 
@@ -166,7 +166,7 @@ pub struct Identities {
     root: Arc<str>,
     anonymous: Arc<Requester>,
     pub(super) sessions: Tokens<Session>,
-    /// How many snapshots came before.
+    /// How many identity snapshots came before.
     generation: u64,
 }
 
@@ -198,8 +198,8 @@ impl Identities {
         empty.with(rows, &[], 0)
     }
 
-    /// The snapshot with these rows in place of all of this one. An access key keeps its generation only with its secret,
-    /// so a signing key that was derived from another secret is never found.
+    /// The identity snapshot with these rows in place of all of this one. An access key keeps its generation only with
+    /// its secret, so a signing key that was derived from another secret is never found.
     ///
     /// # Errors
     /// As of [`Identities::new`].
@@ -220,7 +220,7 @@ impl Identities {
         Ok(next)
     }
 
-    /// The snapshot after a change: with these rows, and without what has one of the ids in `removed`.
+    /// The identity snapshot after a change: with these rows, and without what has one of the ids in `removed`.
     ///
     /// # Errors
     /// As of [`Identities::new`].
@@ -437,8 +437,8 @@ impl Identities {
         self.numbers.get(canonical_id).map_or(canonical_id, |number| number)
     }
 
-    /// Whether what a bucket's policy names exists: the number or canonical id of an account, or the ARN of a user or role.
-    /// Sessions are not known in advance.
+    /// Whether what a bucket's policy names exists: the number or canonical id of an account, or the ARN of a user or
+    /// role. Sessions are not known in advance.
     pub fn knows(&self, name: &str) -> bool {
         name.starts_with("arn:aws:sts:")
             || self.accounts.contains_key(name)

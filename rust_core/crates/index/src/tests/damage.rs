@@ -128,7 +128,7 @@ fn new_readers_use_the_files_that_replace_the_old_ones() {
     let index = fill(&path);
     drop(fill(&other));
     let mut early = index.read().expect("a reader");
-    let snapshot = early.begin().expect("a snapshot");
+    let transaction = early.begin().expect("a read transaction");
     let writer = index.writer().expect("the writer");
     assert!(matches!(index.replace(&other), Err(Error::Index { .. })), "a writer would keep the old files");
     drop(writer);
@@ -138,8 +138,8 @@ fn new_readers_use_the_files_that_replace_the_old_ones() {
     let more = [Owned::new(4, put(1, b"c", 3))];
     apply(&mut writer, &more).expect("applied");
     let count = |reader: &Reader<'_>| reader.counts(BucketId(1)).expect("read").map(|counts| counts.objects);
-    assert_eq!((count(&snapshot), count(&index.read().expect("a reader"))), (Some(2), Some(3)));
-    drop(snapshot);
+    assert_eq!((count(&transaction), count(&index.read().expect("a reader"))), (Some(2), Some(3)));
+    drop(transaction);
     drop(early);
     // Its connection to the old files is closed, which does not delete any of the new ones.
     assert_eq!(count(&index.read().expect("a reader")), Some(3));

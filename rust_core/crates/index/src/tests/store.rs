@@ -1,4 +1,4 @@
-//! Files, pools, snapshots and damage.
+//! Files, pools, transactions and damage.
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -105,17 +105,17 @@ fn a_damaged_page_is_found() {
 }
 
 #[test]
-fn a_snapshot_sees_one_state() {
+fn a_read_transaction_sees_one_state() {
     let dir = tempfile::tempdir().expect("a directory");
     let index = Index::open(file_options(&dir.path().join("index.db")), STORE).expect("created");
     let mut writer = index.writer().expect("the writer");
     apply(&mut writer, &three()).expect("applied");
     let mut reader = index.read().expect("a reader");
-    let snapshot = reader.begin().expect("a snapshot");
-    apply(&mut writer, &[Owned::new(4, delete(1, b"a"))]).expect("applied beside the snapshot");
-    assert!(snapshot.head(BucketId(1), b"a").expect("read").is_some());
-    assert_eq!(snapshot.position().expect("read").as_deref(), Some(&3u64.to_le_bytes()[..]));
-    drop(snapshot);
+    let transaction = reader.begin().expect("a read transaction");
+    apply(&mut writer, &[Owned::new(4, delete(1, b"a"))]).expect("applied beside the transaction");
+    assert!(transaction.head(BucketId(1), b"a").expect("read").is_some());
+    assert_eq!(transaction.position().expect("read").as_deref(), Some(&3u64.to_le_bytes()[..]));
+    drop(transaction);
     assert!(reader.head(BucketId(1), b"a").expect("read").is_none());
     assert_eq!(reader.position().expect("read").as_deref(), Some(&4u64.to_le_bytes()[..]));
 }
@@ -124,10 +124,10 @@ fn a_snapshot_sees_one_state() {
 fn readers_nest_in_memory() {
     let index = applied(&three());
     let mut outer = index.read().expect("a reader");
-    let snapshot = outer.begin().expect("a snapshot");
+    let transaction = outer.begin().expect("a read transaction");
     let mut inner = index.read().expect("a second reader of the same thread");
-    assert!(inner.begin().expect("a snapshot").head(BucketId(1), b"a").expect("read").is_some());
-    assert!(snapshot.head(BucketId(1), b"b").expect("read").is_some());
+    assert!(inner.begin().expect("a read transaction").head(BucketId(1), b"a").expect("read").is_some());
+    assert!(transaction.head(BucketId(1), b"b").expect("read").is_some());
     assert!(index.serialize().is_ok(), "no statement is running");
 }
 

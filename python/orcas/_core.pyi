@@ -247,7 +247,7 @@ def check_policy(document: str, kind: str, bucket: str | None) -> list[str]:
     """
 
 def simulate(request: str) -> str:
-    """Decide on a request as the server would, and say which statement decided. Both are JSON.
+    """Make the access decision that the server would make, and name the statement behind it. Both are JSON.
 
     Args:
         request: `principal` (`arn`, `kind`: root, user, role or anonymous, `account`, `id`, `tags`), the policies
@@ -256,7 +256,7 @@ def simulate(request: str) -> str:
 
     Returns:
         `decision` (allowed, explicitDeny or implicitDeny), `policy` (identity:0, boundary, session or resource),
-        `statement` (its place in the policy) and `sid`, which are null if no statement decided.
+        `statement` (its place in the policy) and `sid`, which are null if there is none.
 
     Raises:
         ValueError: something of it cannot be read.
@@ -1203,7 +1203,7 @@ class Core:
         keys: Sequence[_KeyRow],
         limits: Sequence[_LimitRow],
     ) -> None:
-        """Verify and decide requests that arrive from now on with these identities. Those under way are not affected.
+        """Verify and authorize requests that arrive from now on with these identities. Those under way are not affected.
 
         Args:
             accounts: number, canonical id (64 hexadecimal digits) and name of each; the first of the store comes first.

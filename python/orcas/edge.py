@@ -210,8 +210,8 @@ class Access:
         """As of `check_policy`."""
         return check_policy(document, kind)
 
-    def decide(self, question: dict[str, Any]) -> dict[str, Any]:
-        """What policies decide, as of `_core.simulate`.
+    def evaluate(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The access decision, as of `_core.simulate`.
 
         Raises:
             ValueError: the question cannot be read.

@@ -189,13 +189,13 @@ fn requests(data: &Path) {
         count("accept-get-noted", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));
         server.gateway.access_lines.close();
         count("get-1kib-cached", REQUESTS, |_| drop(black_box(answer(&server.accept(black_box(head))))));
-        decide_by_policies(&server);
+        authorize_by_policies(&server);
         count("accept-get-by-user", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));
     });
 }
 
 /// Gives the bucket a policy of 20 statements, and the key of root to a user with five policies of ten statements.
-fn decide_by_policies(server: &Server) {
+fn authorize_by_policies(server: &Server) {
     let statement = |effect: &str, more: &str, resource: &str| {
         format!(
             "{{\"Effect\": \"{effect}\", {more} \"Action\": \"s3:GetObject\", \"Resource\": \"arn:aws:s3:::{resource}/*\"}}"

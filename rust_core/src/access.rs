@@ -1,4 +1,4 @@
-//! Access policies as functions: what is wrong with one, and what several decide.
+//! Access policies as functions: what is wrong with one, and what several allow.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -26,8 +26,8 @@ _INLINE: Final = re.compile(r"(user|group|role) ([\w+=,.@-]{1,128}): ([\w+=,.@-]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """A decision, the name of the statement that decides, if one does, and its text, if the visitor may see it."""
+class AccessDecision:
+    """An access decision, the name of the statement behind it, if there is one, and its text, if the visitor may see it."""
 
     decision: str
     source: str = ""
@@ -35,7 +35,7 @@ class Decision:
 
     @property
     def words(self) -> str:
-        """The decision in words."""
+        """The access decision in words."""
         return DECISIONS.get(self.decision, self.decision)
 
     @property
@@ -81,8 +81,8 @@ async def entity_arn(visit: Visit, kind: str, name: str) -> str:
     return (await iam(visit, f"Get{called}", {f"{called}Name": name})).findtext(f"{called}/Arn") or ""
 
 
-async def explain(visit: Visit, question: Question, bucket_policy: str | None = None) -> Decision:
-    """The decision; `bucket_policy` is that of the bucket.
+async def explain(visit: Visit, question: Question, bucket_policy: str | None = None) -> AccessDecision:
+    """The access decision; `bucket_policy` is that of the bucket.
 
     Raises:
         CallError: there is no such user, or the visitor may not ask.
@@ -101,7 +101,7 @@ async def explain(visit: Visit, question: Question, bucket_policy: str | None = 
     if found is None:
         raise CallError(502, "NoDecision", "The server did not decide.")
     source = found.findtext("MatchedStatements/member/SourcePolicyId") or ""
-    return Decision(found.findtext("EvalDecision") or "", source, await _text(visit, source, bucket_policy))
+    return AccessDecision(found.findtext("EvalDecision") or "", source, await _text(visit, source, bucket_policy))
 
 
 async def bucket_policy(visit: Visit, resource: str) -> str | None:

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use orcas_access::{Context, Decision, Kind, Policies, Policy, PolicyKind, Principal, Request, decide, warnings};
+use orcas_access::{
+    AccessDecision, Context, Kind, Policies, Policy, PolicyKind, Principal, Request, authorize, warnings,
+};
 use orcas_fuzz::{Input, bounded, fuzz_target};
 
 const KINDS: [PolicyKind; 5] =
@@ -41,7 +43,7 @@ fn principals() -> [Principal; 3] {
 }
 
 /// What a policy of this kind makes of a request, counted once or twice where it can count twice.
-fn decided(policy: &Arc<Policy>, kind: PolicyKind, times: usize, request: &Request<'_>) -> Decision {
+fn decided(policy: &Arc<Policy>, kind: PolicyKind, times: usize, request: &Request<'_>) -> AccessDecision {
     let several = vec![Arc::clone(policy); times];
     let (identity, session) = match kind {
         PolicyKind::Identity => (&several[..], None),
@@ -50,7 +52,7 @@ fn decided(policy: &Arc<Policy>, kind: PolicyKind, times: usize, request: &Reque
     };
     let boundary = (kind == PolicyKind::Boundary).then_some(&**policy);
     let resource = matches!(kind, PolicyKind::Resource | PolicyKind::Trust).then_some(&**policy);
-    decide(request, &Policies { identity, boundary, session, resource })
+    authorize(request, &Policies { identity, boundary, session, resource })
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -71,11 +73,11 @@ fuzz_target!(|data: &[u8]| {
                 let once = decided(&policy, kind, 1, &request);
                 let twice = decided(&policy, kind, 2, &request);
                 assert_eq!(
-                    (matches!(once, Decision::Allowed(_)), matches!(once, Decision::ExplicitDeny(_))),
-                    (matches!(twice, Decision::Allowed(_)), matches!(twice, Decision::ExplicitDeny(_))),
+                    (matches!(once, AccessDecision::Allowed(_)), matches!(once, AccessDecision::ExplicitDeny(_))),
+                    (matches!(twice, AccessDecision::Allowed(_)), matches!(twice, AccessDecision::ExplicitDeny(_))),
                 );
                 if matches!(kind, PolicyKind::Boundary) {
-                    assert!(!matches!(once, Decision::Allowed(_)), "a boundary allows nothing by itself");
+                    assert!(!matches!(once, AccessDecision::Allowed(_)), "a boundary allows nothing by itself");
                 }
             }
         }

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 class Pick(NamedTuple):
-    """A statement that may be named as the one that decided. Both are None for what no statement decides."""
+    """A statement that may be named as the reason. Both are None where there is none."""
 
     policy: str | None
     statement: int | None
@@ -30,7 +30,7 @@ NOBODY = Pick(None, None)
 
 
 def evaluate(request: Json) -> Json:
-    decision, picks = decide(request)
+    decision, picks = authorize(request)
     pick = picks[0]
     sid = None
     if pick.policy is not None and pick.statement is not None:
@@ -45,8 +45,8 @@ def policies(request: Json) -> dict[str, Json]:
     return found | {name: request[field] for name, field in named.items() if request.get(field) is not None}
 
 
-def decide(request: Json) -> tuple[str, list[Pick]]:
-    """The decision, and all statements that may be named for it.
+def authorize(request: Json) -> tuple[str, list[Pick]]:
+    """The access decision, and all statements that may be named for it.
 
     "How AWS enforcement code logic evaluates requests to allow or deny access", "Policy evaluation for requests within a
     single account", "Cross-account policy evaluation logic", "Permissions boundaries for IAM entities".

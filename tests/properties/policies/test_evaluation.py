@@ -15,7 +15,7 @@ import pytest
 from orcas import _core
 
 from .asking import allow, ask, policy
-from .reference import Json, Pick, decide, policies, statements
+from .reference import Json, Pick, authorize, policies, statements
 from .strategies import requests
 
 # Seeds that once showed a difference.
@@ -49,7 +49,7 @@ def test_wildcards_take_no_exponential_time(pattern: str) -> None:
 
 
 def difference(request: Json) -> str | None:
-    decision, picks = decide(request)
+    decision, picks = authorize(request)
     try:
         found = json.loads(_core.simulate(json.dumps(request)))
     except ValueError as error:

@@ -1,6 +1,6 @@
 """Whether the caller may call an action: the root of the account, or a user whose policies allow it.
 
-The decision falls before anything is told about what the action names. Must not know what actions do.
+The access decision falls before anything is told about what the action names. Must not know what actions do.
 """
 
 from __future__ import annotations
@@ -107,30 +107,30 @@ async def authorize(call: Call, name: str, entry: Entry) -> None:
     # One who renames something needs to be allowed that of both names.
     for each in [resource, *_renamed(call, target)]:
         asked = {**question, "resource": each}
-        decided = call.decide(asked)
-        if decided["decision"] != "allowed":
-            why = _why(call, asked, decided)
+        decision = call.evaluate(asked)
+        if decision["decision"] != "allowed":
+            why = _why(call, asked, decision)
             message = f"User: {call.caller.arn} is not authorized to perform: {action} on resource: {shown} {why}"
-            raise IamError("AccessDenied", message, await _statement(call.records, user, decided))
+            raise IamError("AccessDenied", message, await _statement(call.records, user, decision))
 
 
-async def _statement(records: Records, user: Entity, decided: dict[str, Any]) -> str | None:
+async def _statement(records: Records, user: Entity, decision: dict[str, Any]) -> str | None:
     """The statement that denies, for the log."""
-    if decided["decision"] != "explicitDeny":
+    if decision["decision"] != "explicitDeny":
         return None
-    source, _, place = str(decided["policy"]).partition(":")
+    source, _, place = str(decision["policy"]).partition(":")
     policy = (await identity_policies(records, user))[int(place)][0] if source == "identity" else f"the {source} policy"
-    sid = "" if decided["sid"] is None else f" {decided['sid']}"
-    return f"statement {decided['statement'] + 1}{sid} of {policy}"
+    sid = "" if decision["sid"] is None else f" {decision['sid']}"
+    return f"statement {decision['statement'] + 1}{sid} of {policy}"
 
 
-def _why(call: Call, asked: dict[str, Any], decided: dict[str, Any]) -> str:
+def _why(call: Call, asked: dict[str, Any], decision: dict[str, Any]) -> str:
     named = {"boundary": "a permissions boundary", "session": "a session policy"}
-    if decided["decision"] == "explicitDeny":
-        return f"with an explicit deny in {named.get(str(decided['policy']), 'an identity-based policy')}"
+    if decision["decision"] == "explicitDeny":
+        return f"with an explicit deny in {named.get(str(decision['policy']), 'an identity-based policy')}"
     limits = {"boundary": "permissions boundary", "session": "session policy"}
     # That which alone is in the way.
-    blamed = (what for name, what in limits.items() if call.decide({**asked, name: None})["decision"] == "allowed")
+    blamed = (what for name, what in limits.items() if call.evaluate({**asked, name: None})["decision"] == "allowed")
     return f"because no {next(blamed, 'identity-based policy')} allows the {asked['action']} action"
 
 

@@ -257,7 +257,7 @@ class Page:
         return answer
 
 
-class Decisions(Protocol):
+class AccessDecisions(Protocol):
     """The part of the engine that knows policies."""
 
     def check(self, document: str, kind: str) -> list[str]:
@@ -267,7 +267,7 @@ class Decisions(Protocol):
             ValueError: it is none; with AWS's message.
         """
 
-    def decide(self, question: dict[str, Any]) -> dict[str, Any]:
+    def evaluate(self, question: dict[str, Any]) -> dict[str, Any]:
         """As of `_core.simulate`."""
 
     def used(self, access_keys: list[str]) -> list[int | None]:
@@ -283,7 +283,7 @@ class Call:
     account: Account
     parameters: Parameters
     records: Records
-    decisions: Decisions
+    decisions: AccessDecisions
     # Nonce and ciphertext of the secret of an access key of an owner.
     encrypt: Callable[[str, str, str], tuple[bytes, bytes]]
     # The canonical id of the account whose root may do everything.
@@ -298,14 +298,14 @@ class Call:
         """A policy, which is valid."""
         return self.valid(self.parameters.text(parameter), kind, most)
 
-    def decide(self, question: dict[str, Any]) -> dict[str, Any]:
-        """A decision, as of `Decisions`.
+    def evaluate(self, question: dict[str, Any]) -> dict[str, Any]:
+        """An access decision, as of `AccessDecisions`.
 
         Raises:
             IamError: the question cannot be read.
         """
         try:
-            return self.decisions.decide(question)
+            return self.decisions.evaluate(question)
         except ValueError as error:
             raise IamError("InvalidInput", str(error)) from None
 

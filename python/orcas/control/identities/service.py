@@ -27,7 +27,7 @@ from orcas.control.identities.actions import (
     simulation,
 )
 from orcas.control.identities.authorization import authorize
-from orcas.control.identities.calls import Answer, Call, Caller, Decisions, Parameters, WebIdentity
+from orcas.control.identities.calls import AccessDecisions, Answer, Call, Caller, Parameters, WebIdentity
 from orcas.control.identities.failures import IamError, missing
 from orcas.control.identities.named import Named, named
 from orcas.control.identities.names import PROVIDER, account_number, root_arn
@@ -59,8 +59,8 @@ class Secrets(Protocol):
         """The secret."""
 
 
-class Engine(Decisions, Opener, Protocol):
-    """What decides about requests."""
+class Engine(AccessDecisions, Opener, Protocol):
+    """What authorizes requests."""
 
     def change(self, delta: Delta) -> None:
         """Let requests that arrive from now on see a change.

@@ -1,17 +1,17 @@
-//! Access policies, and the decision by them. Pure: no clock, no files, no network; a decision allocates nothing.
+//! Access policies, and access decisions by them. Pure: no clock, no files, no network; a decision allocates nothing.
 //!
-//! Invariants: a policy is read as a whole or refused, and nothing in it is passed over. Every request is decided by one
-//! function, [`decide`]. What no statement allows is denied, and one statement that denies outweighs any that allow. What a
-//! statement asks of the principal is answered from [`Principal`], never from a header. Text from a request is compared and
-//! never interpreted: it holds no wildcards and no variables.
+//! Invariants: a policy is read as a whole or refused, and nothing in it is passed over. Every request is authorized by one
+//! function, [`authorize`]. What no statement allows is denied, and one statement that denies outweighs any that allow.
+//! What a statement asks of the principal is answered from [`Principal`], never from a header. Text from a request is
+//! compared and never interpreted: it holds no wildcards and no variables.
 //!
 //! Knows nothing of Orcas: not which requests need which actions, nor where keys of conditions come from.
 #![forbid(unsafe_code)]
 
 mod actions;
+mod authorize;
 mod conditions;
 mod context;
-mod decide;
 mod error;
 mod json;
 mod lint;
@@ -25,8 +25,8 @@ mod values;
 mod tests;
 
 pub use actions::{ResourceType, S3_ACTIONS};
+pub use authorize::{AccessDecision, Missing, Policies, Reason, Source, authorize};
 pub use context::{Context, Request};
-pub use decide::{Decision, Missing, Policies, Reason, Source, decide};
 pub use error::{Fault, PolicyError, PolicyKind};
 pub use lint::warnings;
 pub use policy::{Policy, RESOURCE_POLICY_LEN_MAX, S3_KEYS};

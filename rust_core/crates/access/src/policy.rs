@@ -1,7 +1,8 @@
 //! A policy, read and prepared once. A policy that cannot be read as a whole is refused; none is read in part.
 //!
 //! Of each statement, a `Filter` says for which actions of S3 and which buckets it can match at all. It is a hint that never
-//! rules out too much: what it lets through is compared in full. So a decision on a thousand statements compares few.
+//! rules out too much: what it lets through is compared in full. So an access decision on a thousand statements
+//! compares few.
 
 use crate::actions::{self, Actions, ResourceType};
 use crate::conditions::{self, Condition};

@@ -1,4 +1,4 @@
-//! A decision as JSON: what applies to a request, and what follows. For IAM, which decides on rows of the
+//! An access decision as JSON: what applies to a request, and what follows. For IAM, which asks about rows of the
 //! control plane, for tests, and for people who ask why.
 
 use std::collections::HashMap;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::authorize::{AccessDecision, Policies, Reason, Source, authorize};
 use crate::context::{Context, Request};
-use crate::decide::{Decision, Policies, Reason, Source, decide};
 use crate::error::PolicyKind;
 use crate::policy::Policy;
 use crate::principals::{Kind, Principal};
@@ -74,7 +74,7 @@ struct Told<'a> {
     sid: Option<&'a str>,
 }
 
-/// Decides on a request that is written as JSON.
+/// The access decision on a request that is written as JSON.
 ///
 /// # Errors
 /// A sentence that says what of it cannot be read.
@@ -119,10 +119,10 @@ pub fn simulate(request: &str) -> Result<String, String> {
         session: session.as_deref(),
         resource: resource.as_deref(),
     };
-    let (decision, reason) = match decide(&request, &policies) {
-        Decision::Allowed(reason) => ("allowed", reason),
-        Decision::ExplicitDeny(reason) => ("explicitDeny", Some(reason)),
-        Decision::ImplicitDeny(_) => ("implicitDeny", None),
+    let (decision, reason) = match authorize(&request, &policies) {
+        AccessDecision::Allowed(reason) => ("allowed", reason),
+        AccessDecision::ExplicitDeny(reason) => ("explicitDeny", Some(reason)),
+        AccessDecision::ImplicitDeny(_) => ("implicitDeny", None),
     };
     let of = |Reason { source, statement }: Reason| match source {
         Source::Identity(place) => (format!("identity:{place}"), identity.get(place).and_then(|it| it.sid(statement))),

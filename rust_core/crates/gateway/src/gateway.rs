@@ -196,7 +196,7 @@ impl Gateway {
         Arc::clone(&self.identities.read())
     }
 
-    /// Requests that arrive from now on are verified and decided with these identities alone.
+    /// Requests that arrive from now on are verified and authorized with these identities alone.
     ///
     /// # Errors
     /// As of [`Identities::new`]; then nothing changes.
@@ -204,7 +204,7 @@ impl Gateway {
         self.next_identities(|current| current.replaced(rows))
     }
 
-    /// Requests that arrive from now on are verified and decided with these rows too, and without what has an id of
+    /// Requests that arrive from now on are verified and authorized with these rows too, and without what has an id of
     /// `removed`.
     ///
     /// # Errors
@@ -320,7 +320,7 @@ impl EventSink for JournalListener {
 /// What eu-west-1 was called as a location constraint, and may still be called.
 pub const EU: &str = "EU";
 
-/// A change of identities waits this often, and this long each time, for requests that decide with the former ones.
+/// A change of identities waits this often, and this long each time, for requests that use the former ones.
 const IDENTITIES_WAITS_MAX: usize = 1000;
 const SNAPSHOT_WAIT: Duration = Duration::from_micros(100);
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from orcas.console.calls import CallError, Visit, call
 from orcas.console.documents.policies import BUCKET, build, readable
-from orcas.console.explaining import Decision, Question, checked, entity_arn, explain
+from orcas.console.explaining import AccessDecision, Question, checked, entity_arn, explain
 from orcas.console.pages import explained, field, flash, page, redirect, visit
 from orcas.console.pages.settings.sources import Configuration
 from orcas.console.signing import object_path
@@ -104,7 +104,7 @@ async def _page(
     problem: str = "",
     fine: bool = False,
     unsaved: bool = False,
-    decision: Decision | None = None,
+    decision: AccessDecision | None = None,
     explain_problem: str = "",
     status: int = 200,
 ) -> Response:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from orcas.console.calls import CallError
-from orcas.console.explaining import Decision, Question, bucket_policy, entity_arn, explain, resource_arn
+from orcas.console.explaining import AccessDecision, Question, bucket_policy, entity_arn, explain, resource_arn
 from orcas.console.pages import explained, field, page, visit
 from orcas.console.pages.users.kinds import Part, part
 
@@ -65,7 +65,7 @@ async def _page(
     request: Request,
     typed: dict[str, str],
     *,
-    decision: Decision | None = None,
+    decision: AccessDecision | None = None,
     problem: str = "",
     note: str = "",
     status: int = 200,

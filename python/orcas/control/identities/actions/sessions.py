@@ -125,7 +125,7 @@ async def get_federation_token(call: Call) -> Answer:
     context = {**_tag_keys(tags), **times(), **call.caller.context}
     for asked in ["GetFederationToken", *(["TagSession"] if tags else [])]:
         question = {**await caller_facts(call), "action": f"sts:{asked}", "resource": arn, "context": context}
-        if call.decide(question)["decision"] != "allowed":
+        if call.evaluate(question)["decision"] != "allowed":
             raise _denied(call, asked, arn)
     policies, document = await _narrowing(call, call.account)
     user_id = f"{call.account.number}:{name}"
@@ -226,7 +226,7 @@ async def assume_role(call: Call) -> Answer:
         question = {**facts, "action": f"sts:{asked}", "resource_account": account.number}
         # The role must trust the caller, whatever the caller's own policies allow.
         trusted = {**question, "identity": [_ANYTHING], "boundary": None, "session": None, "resource_account": ""}
-        if any(call.decide(each)["decision"] != "allowed" for each in (question, trusted)):
+        if any(call.evaluate(each)["decision"] != "allowed" for each in (question, trusted)):
             raise _denied(call, asked, arn)
     return await _assumed(call, account, role, name, [*tags, *handed], transitive)
 
@@ -256,7 +256,7 @@ async def assume_role_with_web_identity(call: Call) -> Answer:
             "principal": principal, "action": f"sts:{asked}", "resource": arn, "resource_account": account.number,
             "context": context, "trust": json.loads(role.details["trust"]),
         }  # fmt: skip
-        if call.decide(question)["decision"] != "allowed":
+        if call.evaluate(question)["decision"] != "allowed":
             raise denied
     answer = await _assumed(call, account, role, name, web.tags, web.transitive)
     return {

@@ -16,7 +16,7 @@ from orcas.control.identities.records import Entity
 from orcas.control.identities.registry import action
 
 _SOURCE: Final = re.compile(r"arn:aws:iam::([0-9]{12}):(user|group|role)/(?:.*/)?([^/]+)", re.ASCII)
-# Decisions of one call.
+# Access decisions of one call.
 _DECISIONS_MAX: Final = 1_000
 _OWN: Final = "arn:aws:iam::{}:user/SimulatedUser"
 
@@ -82,10 +82,10 @@ async def _simulate(call: Call, facts: dict[str, Any], labels: list[str]) -> Ans
     for name in actions:
         for resource in resources:
             question = {**facts, "resource_account": account, "action": name, "resource": resource, "context": context}
-            result = _shown(name, resource, call.decide(question), labels)
+            result = _shown(name, resource, call.evaluate(question), labels)
             if facts["boundary"] is not None:
                 alone = {**question, "identity": [facts["boundary"]], "boundary": None, "resource_policy": None}
-                allowed = call.decide(alone)["decision"] == "allowed"
+                allowed = call.evaluate(alone)["decision"] == "allowed"
                 result["PermissionsBoundaryDecisionDetail"] = {"AllowedByPermissionsBoundary": allowed}
             results.append(result)
     rank = {id(result): f"{at:06}" for at, result in enumerate(results)}
@@ -102,18 +102,18 @@ def _entries(given: list[Mapping[str, Any]]) -> dict[str, list[str]]:
     return found
 
 
-def _shown(name: str, resource: str, decided: dict[str, Any], labels: list[str]) -> dict[str, Any]:
-    policy = str(decided.get("policy") or "")
+def _shown(name: str, resource: str, decision: dict[str, Any], labels: list[str]) -> dict[str, Any]:
+    policy = str(decision.get("policy") or "")
     kind, _, at = policy.partition(":")
     shown: dict[str, Any] = {
-        "EvalActionName": name, "EvalResourceName": resource, "EvalDecision": decided["decision"],
+        "EvalActionName": name, "EvalResourceName": resource, "EvalDecision": decision["decision"],
         "MatchedStatements": [], "MissingContextValues": [],
     }  # fmt: skip
-    if decided.get("statement") is not None:
+    if decision.get("statement") is not None:
         label = labels[int(at)] if kind == "identity" else kind
         # Where it stands is not known; the sid of AWS's answers has no place for it.
-        sid = decided.get("sid")
-        source = f"{label} statement {decided['statement'] + 1}" + (f" ({sid})" if sid else "")
+        sid = decision.get("sid")
+        source = f"{label} statement {decision['statement'] + 1}" + (f" ({sid})" if sid else "")
         shown["MatchedStatements"] = [{"SourcePolicyId": source, "SourcePolicyType": _source_type(kind, label)}]
     return shown
 

@@ -9,8 +9,8 @@ mod random;
 
 use std::sync::Arc;
 
+use crate::authorize::{AccessDecision, Policies, authorize};
 use crate::context::{Context, Request};
-use crate::decide::{Decision, Policies, decide};
 use crate::error::PolicyKind;
 use crate::policy::Policy;
 use crate::principals::{Kind, Principal};
@@ -57,12 +57,12 @@ pub fn session() -> Principal {
     principal(Kind::Role, ACCOUNT, "arn:aws:sts::111122223333:assumed-role/reader/s1")
 }
 
-/// A decision about an object of the account `ACCOUNT`.
-pub fn decided(principal: &Principal, policies: &Policies<'_>) -> Decision {
+/// An access decision about an object of the account `ACCOUNT`.
+pub fn decided(principal: &Principal, policies: &Policies<'_>) -> AccessDecision {
     let context = &();
     let request =
         Request { principal, action: "s3:GetObject", resource: KEY.as_bytes(), resource_account: ACCOUNT, context };
-    decide(&request, policies)
+    authorize(&request, policies)
 }
 
 /// Whether a policy of an identity allows bob something.
@@ -70,7 +70,7 @@ pub fn allows_with(policy: &Arc<Policy>, action: &str, resource: &str, context: 
     let (principal, identity) = (bob(), [Arc::clone(policy)]);
     let request =
         Request { principal: &principal, action, resource: resource.as_bytes(), resource_account: ACCOUNT, context };
-    decide(&request, &Policies { identity: &identity, ..Policies::default() }).is_allowed()
+    authorize(&request, &Policies { identity: &identity, ..Policies::default() }).is_allowed()
 }
 
 pub fn allows(policy: &Arc<Policy>, action: &str, resource: &str) -> bool {

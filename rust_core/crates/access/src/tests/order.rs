@@ -1,9 +1,9 @@
-//! In which order policies decide, and what is told.
+//! In which order policies count, and what is told.
 
 use super::*;
 use std::slice;
 
-use crate::decide::{Missing, Reason, Source};
+use crate::authorize::{Missing, Reason, Source};
 
 const READ: &str = r#""Effect": "Allow", "Action": "s3:GetObject", "Resource": "*""#;
 const REFUSE: &str = r#""Effect": "Deny", "Action": "s3:*", "Resource": "*""#;
@@ -26,7 +26,7 @@ fn one_statement_that_denies_outweighs_all_that_allow() {
     let own = [Arc::clone(&read)];
     let all_allow =
         Policies { identity: &own, boundary: Some(&read), session: Some(slice::from_ref(&read)), resource: Some(&all) };
-    assert_eq!(decided(&bob(), &all_allow), Decision::Allowed(reason(Source::Resource, 0)));
+    assert_eq!(decided(&bob(), &all_allow), AccessDecision::Allowed(reason(Source::Resource, 0)));
     let denied = [Arc::clone(&read), Arc::clone(&refuse)];
     for (policies, source, statement) in [
         (Policies { identity: &denied, ..all_allow }, Source::Identity(1), 1),
@@ -34,7 +34,7 @@ fn one_statement_that_denies_outweighs_all_that_allow() {
         (Policies { session: Some(slice::from_ref(&refuse)), ..all_allow }, Source::Session(0), 1),
         (Policies { resource: Some(&none), ..all_allow }, Source::Resource, 0),
     ] {
-        assert_eq!(decided(&bob(), &policies), Decision::ExplicitDeny(Reason { source, statement }));
+        assert_eq!(decided(&bob(), &policies), AccessDecision::ExplicitDeny(Reason { source, statement }));
     }
 }
 
@@ -43,13 +43,13 @@ fn a_boundary_and_a_session_must_allow_too() {
     let (read, write) = (identity(&[READ]), identity(&[WRITE]));
     let own = [Arc::clone(&write), Arc::clone(&read)];
     let base = Policies { identity: &own, ..Policies::default() };
-    assert_eq!(decided(&bob(), &base), Decision::Allowed(reason(Source::Identity(1), 0)));
+    assert_eq!(decided(&bob(), &base), AccessDecision::Allowed(reason(Source::Identity(1), 0)));
     for (policies, missing) in [
         (Policies { identity: &own[..1], ..base }, Missing::Identity),
         (Policies { boundary: Some(&write), ..base }, Missing::Boundary),
         (Policies { session: Some(slice::from_ref(&write)), ..base }, Missing::Session),
     ] {
-        assert_eq!(decided(&bob(), &policies), Decision::ImplicitDeny(missing));
+        assert_eq!(decided(&bob(), &policies), AccessDecision::ImplicitDeny(missing));
     }
     let both = Policies { boundary: Some(&read), session: Some(slice::from_ref(&read)), ..base };
     assert!(decided(&bob(), &both).is_allowed());
@@ -77,7 +77,7 @@ fn strangers_need_the_policy_of_the_resource_and_their_own() {
             (Policies { boundary: Some(&write), ..all }, Missing::Boundary),
             (Policies { session: Some(slice::from_ref(&write)), ..all }, Missing::Session),
         ] {
-            assert_eq!(decided(&stranger, &policies), Decision::ImplicitDeny(missing));
+            assert_eq!(decided(&stranger, &policies), AccessDecision::ImplicitDeny(missing));
         }
     }
 }
@@ -86,8 +86,8 @@ fn strangers_need_the_policy_of_the_resource_and_their_own() {
 fn the_root_user_of_an_account_may_do_everything_to_what_is_its_own() {
     let root = principal(Kind::Root, ACCOUNT, "arn:aws:iam::111122223333:root");
     let stranger = principal(Kind::Root, OTHER_ACCOUNT, "arn:aws:iam::444455556666:root");
-    assert_eq!(decided(&root, &Policies::default()), Decision::Allowed(None));
-    assert_eq!(decided(&stranger, &Policies::default()), Decision::ImplicitDeny(Missing::Resource));
+    assert_eq!(decided(&root, &Policies::default()), AccessDecision::Allowed(None));
+    assert_eq!(decided(&stranger, &Policies::default()), AccessDecision::ImplicitDeny(Missing::Resource));
     let (all, none) = (everybody("Allow"), everybody("Deny"));
     assert!(decided(&stranger, &Policies { resource: Some(&all), ..Policies::default() }).is_allowed());
     assert!(!decided(&root, &Policies { resource: Some(&none), ..Policies::default() }).is_allowed());
@@ -101,14 +101,14 @@ fn the_root_user_of_an_account_may_do_everything_to_what_is_its_own() {
             context: &(),
         };
         let policies = Policies { resource: Some(&none), ..Policies::default() };
-        assert_eq!(decide(&request, &policies).is_allowed(), expected);
+        assert_eq!(authorize(&request, &policies).is_allowed(), expected);
     }
 }
 
 #[test]
 fn anonymous_requests_are_decided_by_the_policy_of_the_resource() {
     let anonymous = Principal::anonymous();
-    assert_eq!(decided(&anonymous, &Policies::default()), Decision::ImplicitDeny(Missing::Resource));
+    assert_eq!(decided(&anonymous, &Policies::default()), AccessDecision::ImplicitDeny(Missing::Resource));
     for (principals, expected) in [
         (r#""*""#, true),
         (r#"{"AWS": "*"}"#, true),
@@ -157,7 +157,7 @@ fn a_thousand_statements_are_told_apart() {
             resource_account: ACCOUNT,
             context: &(),
         };
-        let found = decide(&request, &Policies { identity: &own, ..Policies::default() });
-        assert_eq!(found, Decision::Allowed(reason(Source::Identity(0), n)));
+        let found = authorize(&request, &Policies { identity: &own, ..Policies::default() });
+        assert_eq!(found, AccessDecision::Allowed(reason(Source::Identity(0), n)));
     }
 }

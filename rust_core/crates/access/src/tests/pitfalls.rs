@@ -201,5 +201,5 @@ fn nobody_is_a_member_of_no_account() {
         resource_account: "",
         context: &(),
     };
-    assert!(!decide(&request, &Policies { identity: &own, ..Policies::default() }).is_allowed());
+    assert!(!authorize(&request, &Policies { identity: &own, ..Policies::default() }).is_allowed());
 }

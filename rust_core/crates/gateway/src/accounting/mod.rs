@@ -105,7 +105,7 @@ impl<'a> Done<'a> {
         }
     }
 
-    /// Decisions that are not in the note of the request.
+    /// Access decisions that are not in the note of the request.
     pub fn judged(&self) -> Option<&'a LoggedDecisions> {
         match self.admission {
             Admission::Request(request) => request.judged(),

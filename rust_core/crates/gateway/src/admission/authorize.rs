@@ -1,10 +1,10 @@
-//! What a request needs permission for. It is decided with names alone before anything in the store is looked at, so a
+//! What a request needs permission for. It is authorized with names alone before anything in the store is looked at, so a
 //! refusal tells nothing about buckets and objects.
 
 use std::cell::Cell;
 
+use crate::admission::access_decision::{Question, Resource, ResourceFacts};
 use crate::admission::circumstances::Circumstances;
-use crate::admission::decision::{Question, Resource, ResourceFacts};
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use orcas_bodies::problem::Problem;
@@ -15,7 +15,7 @@ use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation};
 
 impl RequestContext<'_> {
-    /// Decides on every action of the request but those on objects that its body names. Sets the source that a copy or a
+    /// Authorizes every action of the request but those on objects that its body names. Sets the source that a copy or a
     /// move names.
     ///
     /// # Errors
@@ -28,15 +28,15 @@ impl RequestContext<'_> {
                 // Who may write to the target is told first if there is none.
                 Err(problem) => {
                     let of_target = |permission: &&Permission| permission.subject != Subject::Source;
-                    self.decide_on(permissions.iter().filter(of_target), identities)?;
+                    self.authorize_each(permissions.iter().filter(of_target), identities)?;
                     return Err(self.object().err().unwrap_or(problem));
                 }
             }
         }
-        self.decide_on(permissions.iter(), identities)
+        self.authorize_each(permissions.iter(), identities)
     }
 
-    fn decide_on<'p>(
+    fn authorize_each<'p>(
         &self,
         permissions: impl Iterator<Item = &'p Permission>,
         identities: &Identities,
@@ -49,7 +49,7 @@ impl RequestContext<'_> {
             let (resource, version) = match permission.subject {
                 Subject::Service => (Resource::Service, None),
                 Subject::Bucket => (Resource::Bucket(self.target_bucket()?), None),
-                // Each entry is decided once the body has been read; that takes a signature.
+                // Each entry is authorized once the body has been read; that takes a signature.
                 Subject::Entries if self.requester.is_anonymous() => return Err(ErrorCode::AccessDenied.into()),
                 Subject::Entries => continue,
                 Subject::Object => {
@@ -63,7 +63,7 @@ impl RequestContext<'_> {
             };
             let action = permission.action(version.is_some());
             let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
-            self.gateway.decide(identities, &question, &self.circumstances(version.as_deref()))?;
+            self.gateway.authorize(identities, &question, &self.circumstances(version.as_deref()))?;
         }
         Ok(())
     }

@@ -26,13 +26,13 @@ pub struct Circumstances<'a> {
     pub source: Option<&'a CopySource>,
     /// The version that the action is about, if the request names one.
     pub version: Option<&'a str>,
-    /// Something was asked that only the body of the request says. What was decided then does not count.
+    /// Something was asked that only the body of the request says. An access decision then does not count.
     pub is_uncertain: Cell<bool>,
-    /// Where decisions are noted, if the logs want them.
+    /// Where access decisions are noted, if the logs want them.
     pub decisions: Option<&'a DecisionLog>,
 }
 
-/// The same without the head, for what is decided after that is gone.
+/// The same without the head, for what is authorized after that is gone.
 pub struct KeptCircumstances {
     ingress: Ingress,
     how: Authentication,
@@ -63,10 +63,10 @@ impl KeptCircumstances {
         gateway: &Gateway,
         version: Option<&str>,
         decisions: Option<&DecisionLog>,
-        decide: impl FnOnce(&Circumstances<'_>) -> T,
+        authorize: impl FnOnce(&Circumstances<'_>) -> T,
     ) -> T {
         let list: Vec<(&[u8], &[u8])> = self.headers.iter().map(|(name, value)| (&name[..], &value[..])).collect();
-        decide(&Circumstances {
+        authorize(&Circumstances {
             gateway,
             ingress: &self.ingress,
             how: self.how,

@@ -1,21 +1,21 @@
-//! Decisions as the logs have them: what was asked, the outcome, and the statement behind it. Nobody else is told.
+//! Access decisions as the logs have them: what was asked, the outcome, and the statement behind it. Nobody else is told.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::admission::identities::Requester;
-use orcas_access::{Decision, Missing, Policy, Reason, Source};
+use orcas_access::{AccessDecision, Missing, Policy, Reason, Source};
 use orcas_s3::documents::BucketPolicy;
 use orcas_telemetry::access_log::note;
 
-/// Different decisions of one request that are kept. Only a request with many entries has more.
+/// Different access decisions of one request that are kept. Only a request with many entries has more.
 const KEPT_MAX: usize = 16;
 
-/// A decision on an action.
+/// An access decision on an action.
 #[derive(Clone)]
 pub struct LoggedDecision {
     pub action: &'static str,
-    pub decision: Decision,
+    pub decision: AccessDecision,
     /// The policy of the bucket, if it has one.
     pub bucket_policy: Option<Arc<BucketPolicy>>,
     /// How often it was made.
@@ -24,15 +24,15 @@ pub struct LoggedDecision {
 
 impl LoggedDecision {
     /// As the access log has it. `requester`: whom it was about.
-    pub fn line<'a>(&'a self, requester: &'a Requester) -> note::Decision<'a> {
+    pub fn line<'a>(&'a self, requester: &'a Requester) -> note::AccessDecision<'a> {
         let (allowed, reason) = match self.decision {
-            Decision::Allowed(reason) => (true, reason),
-            Decision::ExplicitDeny(reason) => (false, Some(reason)),
-            Decision::ImplicitDeny(_) => (false, None),
+            AccessDecision::Allowed(reason) => (true, reason),
+            AccessDecision::ExplicitDeny(reason) => (false, Some(reason)),
+            AccessDecision::ImplicitDeny(_) => (false, None),
         };
         let missing = match self.decision {
-            Decision::ImplicitDeny(missing) => Some(kind_of(missing)),
-            Decision::Allowed(_) | Decision::ExplicitDeny(_) => None,
+            AccessDecision::ImplicitDeny(missing) => Some(kind_of(missing)),
+            AccessDecision::Allowed(_) | AccessDecision::ExplicitDeny(_) => None,
         };
         let (policy, statement, sid) = match reason.map(|reason| (self.found(requester, reason), reason)) {
             Some(((name, policy), Reason { statement, .. })) => {
@@ -40,12 +40,12 @@ impl LoggedDecision {
             }
             None => (None, None, None),
         };
-        note::Decision { action: self.action, allowed, policy, statement, sid, missing, count: self.count }
+        note::AccessDecision { action: self.action, allowed, policy, statement, sid, missing, count: self.count }
     }
 
     /// The same for people.
     pub fn words(&self, requester: &Requester) -> String {
-        let note::Decision { action, allowed, policy, statement, sid, missing, .. } = self.line(requester);
+        let note::AccessDecision { action, allowed, policy, statement, sid, missing, .. } = self.line(requester);
         if let Some(missing) = missing {
             return format!("no {missing} allows {action}");
         }
@@ -55,7 +55,7 @@ impl LoggedDecision {
         format!("statement {statement}{sid} of {policy} {what} {action}")
     }
 
-    /// The name of a policy that decided, and the policy.
+    /// The name of a policy behind an access decision, and the policy.
     fn found<'a>(&'a self, requester: &'a Requester, reason: Reason) -> (&'a str, Option<&'a Policy>) {
         let identity = &requester.identity;
         match reason.source {
@@ -88,7 +88,7 @@ pub fn kind_of(missing: Missing) -> &'static str {
     }
 }
 
-/// The decisions of one request, as they are made. Root makes none.
+/// The access decisions of one request, as they are made. Root makes none.
 #[derive(Default)]
 pub struct DecisionLog(RefCell<Vec<LoggedDecision>>);
 
@@ -109,21 +109,21 @@ impl DecisionLog {
     }
 
     /// As the access log has them.
-    pub fn with_lines<T>(&self, requester: &Requester, write: impl FnOnce(&[note::Decision<'_>]) -> T) -> T {
+    pub fn with_lines<T>(&self, requester: &Requester, write: impl FnOnce(&[note::AccessDecision<'_>]) -> T) -> T {
         let kept = self.0.borrow();
         let lines: Vec<_> = kept.iter().map(|logged| logged.line(requester)).collect();
         write(&lines)
     }
 }
 
-/// Who was told what by which decisions.
+/// Who was told what by which access decisions.
 pub struct LoggedDecisions {
     pub requester: Arc<Requester>,
     pub decisions: Vec<LoggedDecision>,
 }
 
 impl LoggedDecisions {
-    pub fn lines(&self) -> Vec<note::Decision<'_>> {
+    pub fn lines(&self) -> Vec<note::AccessDecision<'_>> {
         self.decisions.iter().map(|logged| logged.line(&self.requester)).collect()
     }
 }

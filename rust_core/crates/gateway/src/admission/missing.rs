@@ -1,15 +1,15 @@
 //! Who may not list a bucket is not told which keys and versions it lacks: the answer is as for what must not be read.
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
 
+use crate::admission::access_decision::{Question, Resource, ResourceFacts};
 use crate::admission::circumstances::KeptCircumstances;
-use crate::admission::decision::{Question, Resource, ResourceFacts};
 use crate::admission::decision_log::DecisionLog;
 use crate::admission::identities::Requester;
 use crate::admission::request_context::RequestContext;
 use crate::gateway::Gateway;
 use orcas_s3::{ErrorCode, S3Error};
 
-/// What the decision needs, of a request that root has not sent. It is made only if something is missing.
+/// What the access decision needs, of a request that root has not sent. It is made only if something is missing.
 pub struct Stranger {
     asked: KeptCircumstances,
     /// The bucket of the request, and that of its source.
@@ -24,7 +24,7 @@ impl Stranger {
     }
 
     /// What is answered in place of an answer with this code, which says that something is missing and must not.
-    /// The decision is noted in `decisions`.
+    /// The access decision is noted in `decisions`.
     pub fn told(
         &self,
         gateway: &Gateway,
@@ -42,7 +42,7 @@ impl Stranger {
             let resource = Resource::Bucket(bucket);
             let question = Question { requester, action, resource, facts: ResourceFacts::UNKNOWN };
             self.asked.with(gateway, None, Some(decisions), |circumstances| {
-                gateway.decide(&identities, &question, circumstances).err()
+                gateway.authorize(&identities, &question, circumstances).err()
             })
         };
         let private = self.buckets.iter().flatten().find_map(denied)?.private;

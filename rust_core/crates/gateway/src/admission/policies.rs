@@ -1,4 +1,4 @@
-//! Policies on their way in. One that asks for what Orcas cannot tell yet is refused, rather than decided wrongly.
+//! Policies on their way in. One that asks for what Orcas cannot tell yet is refused, rather than applied wrongly.
 
 use orcas_access::{Policy, PolicyKind};
 

@@ -23,7 +23,7 @@ use orcas_s3::support::check_expected_owner;
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
 use orcas_sigv4::{Authentication, PayloadMode};
-use orcas_telemetry::access_log::note::{Asked, Auth, Decision, Note, without_query};
+use orcas_telemetry::access_log::note::{AccessDecision, Asked, Auth, Note, without_query};
 
 /// One request, as every step of it sees it: what the server knows of it, what its head says, and who sent it.
 pub struct RequestContext<'a> {
@@ -47,7 +47,7 @@ pub struct RequestContext<'a> {
     pub has_body: bool,
     /// For the answer.
     pub cors: &'a CorsLines,
-    /// The decisions, for the logs.
+    /// The access decisions, for the logs.
     pub decisions: DecisionLog,
 }
 
@@ -104,7 +104,7 @@ impl<'a> RequestContext<'a> {
         }
         let header = |name| self.headers().get(name);
         let requester = &*self.requester;
-        let asked = |decisions: &[Decision<'_>]| {
+        let asked = |decisions: &[AccessDecision<'_>]| {
             Note::new(&Asked {
                 is_root: requester.is_root,
                 decisions,

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::admission::accept::{Refused, below};
-use crate::admission::decision::{Question, Resource, ResourceFacts};
+use crate::admission::access_decision::{Question, Resource, ResourceFacts};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender};
 use crate::gateway::Gateway;
@@ -85,7 +85,7 @@ impl RequestContext<'_> {
         let facts = ResourceFacts { is_published: !self.gateway.public_access_block(bucket.id).blocks_reads() };
         let resource = Resource::Object { bucket: name, key: self.target.key().unwrap_or_default() };
         let question = Question { requester: &self.requester, action: "s3:GetObject", resource, facts };
-        self.gateway.decide(&self.gateway.identities(), &question, &self.circumstances(None))?;
+        self.gateway.authorize(&self.gateway.identities(), &question, &self.circumstances(None))?;
         let _ = self.found.set(Arc::clone(&bucket));
         Ok((bucket, website))
     }

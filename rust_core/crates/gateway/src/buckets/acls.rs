@@ -1,4 +1,4 @@
-//! Access control lists: what new objects and buckets get, and what lists say when policies have not decided.
+//! Access control lists: what new objects and buckets get, and what lists say when policies neither allow nor deny.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use orcas_s3::documents::{BucketDocument, OwnershipControls};
 use orcas_s3::headers::bucket_arn;
 use orcas_s3::{ErrorCode, S3Error};
 
-/// Which list decides on an action, and what it must give.
+/// Which list counts for an action, and what it must give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByAcl {
     Bucket(Permission),

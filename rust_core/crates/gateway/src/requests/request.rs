@@ -166,7 +166,7 @@ pub trait Request: Pending {
     /// What the access log says of it, if there was one when it was accepted.
     fn note(&self) -> Option<&Note>;
 
-    /// Decisions that are not in the note.
+    /// Access decisions that are not in the note.
     fn judged(&self) -> Option<&LoggedDecisions>;
 
     fn body(&self) -> &BodyPlan;
@@ -206,7 +206,7 @@ pub struct PendingRequest<O> {
     /// To decide what the sender may know of what does not exist. Root may know everything, and pages tell everybody.
     stranger: Option<Box<Stranger>>,
     note: Option<Box<Note>>,
-    /// Decisions that are not in the note, if the access log wants to know.
+    /// Access decisions that are not in the note, if the access log wants to know.
     pub judged: OnceLock<Box<LoggedDecisions>>,
     bucket: Option<Arc<Bucket>>,
     body: BodyPlan,

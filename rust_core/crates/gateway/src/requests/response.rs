@@ -33,7 +33,7 @@ pub struct Response {
     pub code: Option<ErrorCode>,
     /// What was asked for, if this refuses it before there is a `Request`, and that was known by then.
     pub operation: Option<Operation>,
-    /// Who was refused by which decisions, if this is a refusal and the access log wants to know.
+    /// Who was refused by which access decisions, if this is a refusal and the access log wants to know.
     pub judged: Option<Arc<LoggedDecisions>>,
 }
 

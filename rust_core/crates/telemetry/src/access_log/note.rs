@@ -30,12 +30,12 @@ pub enum Auth {
     Form,
 }
 
-/// A decision on an action.
+/// An access decision on an action.
 #[derive(Clone, Debug)]
-pub struct Decision<'a> {
+pub struct AccessDecision<'a> {
     pub action: &'a str,
     pub allowed: bool,
-    /// The policy whose statement decided, the number of that statement from 1 on, and its name.
+    /// The policy behind it, the number of that statement from 1 on, and its name.
     pub policy: Option<&'a str>,
     pub statement: Option<usize>,
     pub sid: Option<&'a str>,
@@ -48,9 +48,9 @@ pub struct Decision<'a> {
 /// What a request asks for, and who sent it.
 #[derive(Debug)]
 pub struct Asked<'a> {
-    /// Root may do everything: nothing is decided.
+    /// Root may do everything: there is no access decision.
     pub is_root: bool,
-    pub decisions: &'a [Decision<'a>],
+    pub decisions: &'a [AccessDecision<'a>],
     /// The verified sender. Empty if there is none.
     pub principal: &'a str,
     pub access_key: Option<&'a str>,
@@ -84,7 +84,7 @@ pub struct Ended<'a> {
     /// The id of its trace, if it is traced.
     pub trace_id: Option<&'a str>,
     /// Those that were made after the note.
-    pub decisions: &'a [Decision<'a>],
+    pub decisions: &'a [AccessDecision<'a>],
     pub finished: &'a Finished,
     /// Milliseconds since 1970 at which the head had arrived.
     pub began_ms: i64,
@@ -208,7 +208,7 @@ impl Line<'_> {
     }
 
     /// A list, left out if it is empty.
-    fn decisions(&mut self, name: &str, decisions: &[Decision<'_>]) {
+    fn decisions(&mut self, name: &str, decisions: &[AccessDecision<'_>]) {
         if decisions.is_empty() {
             return;
         }
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_line_is_made_of_a_note_and_of_what_became_of_the_request() {
-        let decision = Decision {
+        let decision = AccessDecision {
             action: "s3:GetObject",
             allowed: false,
             policy: Some("the bucket policy"),
@@ -289,8 +289,13 @@ mod tests {
             missing: None,
             count: 1,
         };
-        let more =
-            Decision { policy: None, statement: None, sid: None, missing: Some("session policy"), ..decision.clone() };
+        let more = AccessDecision {
+            policy: None,
+            statement: None,
+            sid: None,
+            missing: Some("session policy"),
+            ..decision.clone()
+        };
         let asked = Asked {
             is_root: false,
             decisions: std::slice::from_ref(&decision),
@@ -320,7 +325,7 @@ mod tests {
             remote: "1.2.3.4",
             request_id: "R",
             trace_id: Some("4b"),
-            decisions: &[Decision { count: 3, ..more }],
+            decisions: &[AccessDecision { count: 3, ..more }],
             finished: &finished,
             began_ms: 0,
         };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::note::{Asked, Auth, Decision, Ended, Note, without_query};
+use super::note::{AccessDecision, Asked, Auth, Ended, Note, without_query};
 use crate::metrics::requests::Finished;
 use orcas_http::RequestHead;
 use orcas_s3::Operation;
@@ -21,7 +21,7 @@ pub struct AccessRecord<'a> {
     pub principal: &'a str,
     /// Who may do everything.
     pub is_root: bool,
-    pub decisions: Vec<Decision<'a>>,
+    pub decisions: Vec<AccessDecision<'a>>,
     pub operation: Option<Operation>,
     pub bucket: Option<String>,
     pub key: Option<String>,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::admission::access_decision::{Question, Resource, ResourceFacts};
 use crate::admission::circumstances::KeptCircumstances;
-use crate::admission::decision::{Question, Resource, ResourceFacts};
 use crate::admission::request_context::RequestContext;
 use crate::buckets::acls::owner_of;
 use crate::buckets::pages::name_of;
@@ -101,7 +101,7 @@ impl PendingRequest<PutBucketAcl> {
 pub struct PutObjectAcl {
     address: VersionAddress,
     asked: Option<AskedAcl>,
-    /// To decide once more when the body has come: the object may be another one by then. Root needs no decision.
+    /// To authorize once more when the body has come: the object may be another one by then. Root needs nothing.
     kept: Option<Box<KeptCircumstances>>,
 }
 
@@ -146,7 +146,7 @@ impl PendingRequest<PutObjectAcl> {
         let (bucket, gateway) = (&address.bucket, &self.gateway);
         address.find(gateway, &self.envelope, |found| {
             let version = &found.object.version;
-            self.decide_again()?;
+            self.authorize_again()?;
             let asked = self.read_document(|| gateway.asked(asked.clone(), content, bucket))?;
             let owner = gateway.acl_of(bucket, &version.attributes).owner;
             let acl = asked.map(|asked| asked.resolved(&owner, owner_of(bucket))).transpose()?;
@@ -160,7 +160,7 @@ impl PendingRequest<PutObjectAcl> {
         })
     }
 
-    fn decide_again(&self) -> Result<(), S3Error> {
+    fn authorize_again(&self) -> Result<(), S3Error> {
         let PutObjectAcl { address, kept: Some(kept), .. } = &self.input else { return Ok(()) };
         let version = address.version.map(|version| version.to_string());
         let identities = self.gateway.identities();
@@ -169,7 +169,7 @@ impl PendingRequest<PutObjectAcl> {
             self.operation().spec().permissions.iter().try_for_each(|permission| {
                 let action = permission.action(version.is_some());
                 let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
-                self.gateway.decide(&identities, &question, circumstances)
+                self.gateway.authorize(&identities, &question, circumstances)
             })
         })
     }

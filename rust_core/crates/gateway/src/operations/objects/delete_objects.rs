@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use crate::admission::access_decision::{Question, Resource, ResourceFacts};
 use crate::admission::circumstances::KeptCircumstances;
-use crate::admission::decision::{Question, Resource, ResourceFacts};
 use crate::admission::decision_log::DecisionLog;
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
@@ -30,7 +30,7 @@ pub struct DeleteObjects {
     /// The bucket and `x-amz-bypass-governance-retention`. An error only counts once something may be deleted: who may
     /// delete nothing learns nothing about the bucket.
     checked: Result<(Arc<Bucket>, bool), Problem>,
-    /// For the decisions on each entry. Root needs none.
+    /// For the access decisions on each entry. Root needs none.
     asked: Option<Box<KeptCircumstances>>,
     /// Set once the document is read.
     plan: OnceLock<Plan>,
@@ -149,7 +149,7 @@ impl PendingRequest<DeleteObjects> {
                 let needed = permission.header.is_none() || asks_to_bypass(circumstances.headers).unwrap_or(true);
                 let action = permission.action(version.is_some());
                 let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
-                needed.then(|| self.gateway.decide(identities, &question, circumstances).err()).flatten()
+                needed.then(|| self.gateway.authorize(identities, &question, circumstances).err()).flatten()
             })
         })
     }

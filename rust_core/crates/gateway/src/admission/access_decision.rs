@@ -1,5 +1,5 @@
-//! The decision on one action, whichever way its request came: by the policies of the sender, the policy of the bucket and
-//! its public access block. Root may do everything in the store; nothing is looked up for it.
+//! The access decision on one action, whichever way its request came: by the policies of the sender, the policy of the
+//! bucket and its public access block. Root may do everything in the store; nothing is looked up for it.
 //!
 //! A refusal names what was asked and what would have to allow it. It says the same whether or not bucket, object and
 //! version exist, unless the sender's own policies allow the action.
@@ -16,7 +16,7 @@ use crate::admission::identities::{Identities, Requester};
 use crate::buckets::acls::ByAcl;
 use crate::gateway::{Gateway, PublicAccess};
 use crate::objects::versions::version_id;
-use orcas_access::{Context, Decision, Missing, Policies, Policy, Reason, Request, Source, decide};
+use orcas_access::{AccessDecision, Context, Missing, Policies, Policy, Reason, Request, Source, authorize};
 use orcas_bodies::problem::Problem;
 use orcas_record::{Bucket, Version};
 use orcas_s3::documents::{BucketPolicy, PublicAccessBlock};
@@ -61,7 +61,8 @@ impl fmt::Display for Resource<'_> {
     }
 }
 
-/// What the store says of a resource, as far as a decision may depend on it. Without them, nothing was looked at yet.
+/// What the store says of a resource, as far as an access decision may depend on it. Without them, nothing was looked
+/// at yet.
 #[derive(Clone, Copy, Debug)]
 pub struct ResourceFacts {
     /// The resource is read as a page of a website that is open to everybody.
@@ -121,7 +122,7 @@ impl Context for Found<'_> {
                     }
                 }
             }
-            // What cannot be read must not be decided on.
+            // What cannot be read must not be authorized.
             Err(_) => self.circumstances.is_uncertain.set(true),
         }
     }
@@ -135,7 +136,7 @@ struct AskedOfAcl<'a> {
     /// The bucket belongs to the account of the sender.
     is_own: bool,
     /// That of the policies.
-    decision: &'a Decision,
+    decision: &'a AccessDecision,
 }
 
 impl<'a> Question<'a> {
@@ -146,11 +147,11 @@ impl<'a> Question<'a> {
 }
 
 impl Gateway {
-    /// Decides on an action.
+    /// Whether an action is allowed.
     ///
     /// # Errors
     /// `AccessDenied`
-    pub fn decide(
+    pub fn authorize(
         &self,
         identities: &Identities,
         question: &Question<'_>,
@@ -190,30 +191,30 @@ impl Gateway {
             resource: None,
         };
         let policies = Policies { resource: document.as_ref().map(|it| &it.policy), ..of_sender };
-        let mut decision = decide(&request, &policies);
+        let mut decision = authorize(&request, &policies);
         if restricted && decision.is_allowed() {
-            decision = Decision::ImplicitDeny(Missing::Resource);
+            decision = AccessDecision::ImplicitDeny(Missing::Resource);
         }
         if circumstances.is_uncertain.get() {
             let message = "A policy depends on what the body of the request asks for, which is not supported";
             return Err(S3Error::with(ErrorCode::AccessDenied, message));
         }
         let of_sender_alone =
-            || decide(&Request { resource_account: &identity.principal.account, ..request }, &of_sender);
+            || authorize(&Request { resource_account: &identity.principal.account, ..request }, &of_sender);
         // Nor do lists let another account into what is restricted to its own.
-        if let (Some(bucket), false) = (&bucket, restricted || matches!(decision, Decision::ExplicitDeny(_))) {
+        if let (Some(bucket), false) = (&bucket, restricted || matches!(decision, AccessDecision::ExplicitDeny(_))) {
             let asked = AskedOfAcl { bucket, question, is_own, decision: &decision, found: &found };
             match self.ask_acl(identities, &asked, circumstances, &|| of_sender_alone().is_allowed())? {
-                Some(true) => decision = Decision::Allowed(None),
-                Some(false) => decision = Decision::ImplicitDeny(Missing::Resource),
+                Some(true) => decision = AccessDecision::Allowed(None),
+                Some(false) => decision = AccessDecision::ImplicitDeny(Missing::Resource),
                 None => {}
             }
         }
         let is_read = facts.is_published && action == "s3:GetObject";
-        let is_published = is_read && matches!(decision, Decision::ImplicitDeny(_));
+        let is_published = is_read && matches!(decision, AccessDecision::ImplicitDeny(_));
         if is_published {
             // By the website of the bucket.
-            decision = Decision::Allowed(None);
+            decision = AccessDecision::Allowed(None);
         }
         let logged = || LoggedDecision { action, decision, bucket_policy: document.clone(), count: 1 };
         if let Some(decisions) = circumstances.decisions.filter(|_| self.access_lines.is_open()) {
@@ -314,19 +315,19 @@ impl Gateway {
         if self.options.public_access == PublicAccess::Blocked { ", as ORCAS_PUBLIC_ACCESS is blocked" } else { "" }
     }
 
-    fn refusal(&self, question: &Question<'_>, decision: Decision) -> String {
+    fn refusal(&self, question: &Question<'_>, decision: AccessDecision) -> String {
         let Question { requester, action, resource, .. } = question;
         let why = match decision {
-            Decision::ExplicitDeny(Reason { source, .. }) => match source {
+            AccessDecision::ExplicitDeny(Reason { source, .. }) => match source {
                 Source::Identity(_) => "with an explicit deny in an identity-based policy".to_owned(),
                 Source::Boundary => "with an explicit deny in a permissions boundary".to_owned(),
                 Source::Session(_) => "with an explicit deny in a session policy".to_owned(),
                 Source::Resource => "with an explicit deny in a resource-based policy".to_owned(),
             },
-            Decision::ImplicitDeny(missing) => {
+            AccessDecision::ImplicitDeny(missing) => {
                 format!("because no {} allows the {action} action", kind_of(missing))
             }
-            Decision::Allowed(_) => String::new(),
+            AccessDecision::Allowed(_) => String::new(),
         };
         let statement = self.options.dev.then(|| statement_of(requester, decision)).flatten();
         let statement = statement.map(|it| format!(" ({it})")).unwrap_or_default();
@@ -336,8 +337,8 @@ impl Gateway {
 }
 
 /// In development: the statement that denies, if it is in one of the sender's own policies.
-fn statement_of(requester: &Requester, decision: Decision) -> Option<String> {
-    let Decision::ExplicitDeny(Reason { source, statement }) = decision else { return None };
+fn statement_of(requester: &Requester, decision: AccessDecision) -> Option<String> {
+    let AccessDecision::ExplicitDeny(Reason { source, statement }) = decision else { return None };
     let identity = &requester.identity;
     let (name, policy): (&str, Option<&Policy>) = match source {
         Source::Identity(place) => (identity.policy_id(place)?, identity.policies.get(place).map(|it| &**it)),

@@ -1,4 +1,4 @@
-//! The decision, in the order of AWS (IAM User Guide, "How AWS enforcement code logic evaluates requests"):
+//! The access decision, in the order of AWS (IAM User Guide, "How AWS enforcement code logic evaluates requests"):
 //! 1. A statement of any policy that denies is final.
 //! 2. In the account of the resource, its policy may allow alone: everybody, a user, or a session by its own ARN; then what
 //!    boundary and session leave out does not count. It allows a role, or the user that a session is of, as policies of the
@@ -34,7 +34,7 @@ pub enum Source {
     Resource,
 }
 
-/// A statement that decided.
+/// The statement behind an access decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason {
     pub source: Source,
@@ -42,7 +42,7 @@ pub struct Reason {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum AccessDecision {
     /// `None`: the root user of an account needs no statement for what is its own.
     Allowed(Option<Reason>),
     ExplicitDeny(Reason),
@@ -59,7 +59,7 @@ pub enum Missing {
     Resource,
 }
 
-impl Decision {
+impl AccessDecision {
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed(_))
     }
@@ -77,7 +77,7 @@ fn is_kept(request: &Request<'_>, policies: &Policies<'_>) -> bool {
 /// Where one of several policies applies.
 type Placed = fn(usize) -> Source;
 
-pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
+pub fn authorize(request: &Request<'_>, policies: &Policies<'_>) -> AccessDecision {
     let has_boundary = policies.boundary.is_some();
     let asked = Filter::of_request(request);
     let judge = |policy: &Policy, is_allowed| policy.judge(request, &asked, has_boundary, is_allowed);
@@ -91,7 +91,7 @@ pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
             let found = judge(policy, allowing.is_some());
             let reason = |statement| Reason { source: source(place), statement };
             if let Some(statement) = found.denies {
-                return Decision::ExplicitDeny(reason(statement));
+                return AccessDecision::ExplicitDeny(reason(statement));
             }
             *allowing = allowing.or(found.allows.map(|(statement, _)| reason(statement)));
         }
@@ -102,7 +102,7 @@ pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
     for (found, (source, policy)) in others.iter_mut().zip(applied) {
         *found = policy.map(|policy| judge(policy, false)).unwrap_or_default();
         if let Some(statement) = found.denies.filter(|_| source != Source::Resource || !is_kept(request, policies)) {
-            return Decision::ExplicitDeny(Reason { source, statement });
+            return AccessDecision::ExplicitDeny(Reason { source, statement });
         }
     }
     let [boundary, resource] = others;
@@ -114,8 +114,9 @@ pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
     let is_known = !matches!(principal.kind, Kind::Anonymous | Kind::Service | Kind::Federated);
     if !is_known {
         // Nobody's own policies allow it anything.
-        return resource
-            .map_or(Decision::ImplicitDeny(Missing::Resource), |(_, reason)| Decision::Allowed(Some(reason)));
+        return resource.map_or(AccessDecision::ImplicitDeny(Missing::Resource), |(_, reason)| {
+            AccessDecision::Allowed(Some(reason))
+        });
     }
 
     let alone = resource.filter(|(named, _)| match named {
@@ -124,22 +125,22 @@ pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
         Named::Identity | Named::Account => false,
     });
     if let (true, Some((_, reason))) = (is_own, alone) {
-        return Decision::Allowed(Some(reason));
+        return AccessDecision::Allowed(Some(reason));
     }
     let granted = if is_own { resource.filter(|(named, _)| *named != Named::Account) } else { None };
     let allowed = identity.or(granted.map(|(_, reason)| reason));
     if allowed.is_none() && !is_root {
-        return Decision::ImplicitDeny(Missing::Identity);
+        return AccessDecision::ImplicitDeny(Missing::Identity);
     }
     if policies.boundary.is_some() && boundary.allows.is_none() {
-        return Decision::ImplicitDeny(Missing::Boundary);
+        return AccessDecision::ImplicitDeny(Missing::Boundary);
     }
     if policies.session.is_some() && session.is_none() {
-        return Decision::ImplicitDeny(Missing::Session);
+        return AccessDecision::ImplicitDeny(Missing::Session);
     }
     match (is_own, resource) {
-        (true, _) => Decision::Allowed(allowed),
-        (false, Some((_, reason))) => Decision::Allowed(allowed.or(Some(reason))),
-        (false, None) => Decision::ImplicitDeny(Missing::Resource),
+        (true, _) => AccessDecision::Allowed(allowed),
+        (false, Some((_, reason))) => AccessDecision::Allowed(allowed.or(Some(reason))),
+        (false, None) => AccessDecision::ImplicitDeny(Missing::Resource),
     }
 }

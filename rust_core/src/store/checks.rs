@@ -249,7 +249,7 @@ impl Report {
             Opened::Open(_) | Opened::Absent => None,
             Opened::Closed(why) => Some(why.clone()),
         };
-        let fsck::TagCounts { verified, of_customers, without_key } = report.tags;
+        let fsck::AuthTagCounts { verified, of_customers, without_key } = report.tags;
         Self {
             tags: Tags { verified, of_customers, without_key, why },
             clean: report.is_clean(),

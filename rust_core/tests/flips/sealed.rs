@@ -14,7 +14,7 @@ use orcas_engine::{CompletionSink, Handle, IndexPlace, Stepper, Waiter};
 use orcas_fs::{FileSystem, Open};
 use orcas_fs_testing::SimDisk;
 use orcas_record::{Attributes, Bucket, BucketSettings, Cause, Encryption, NamedKey, Seal};
-use orcas_seal::TAG_LENGTH;
+use orcas_seal::AUTH_TAG_LENGTH;
 
 use crate::store::keys::OneKey;
 use crate::store::{BLOCKS, disk_with, environment, noise, options};
@@ -135,15 +135,15 @@ impl Frame {
     /// A block with its tag.
     fn block(&self, at: usize) -> (&[u8], &[u8]) {
         let end = self.length().min((at + 1) * BLOCK_SIZE);
-        let tag = self.length() + at * TAG_LENGTH;
-        (&self.content[at * BLOCK_SIZE..end], &self.content[tag..tag + TAG_LENGTH])
+        let tag = self.length() + at * AUTH_TAG_LENGTH;
+        (&self.content[at * BLOCK_SIZE..end], &self.content[tag..tag + AUTH_TAG_LENGTH])
     }
 
     /// With another block, and its tag, in the place of one that is as long.
     fn with(&self, at: usize, (block, tag): (&[u8], &[u8])) -> Self {
-        let (mut frame, place) = (self.clone(), self.length() + at * TAG_LENGTH);
+        let (mut frame, place) = (self.clone(), self.length() + at * AUTH_TAG_LENGTH);
         frame.content[at * BLOCK_SIZE..][..block.len()].copy_from_slice(block);
-        frame.content[place..place + TAG_LENGTH].copy_from_slice(tag);
+        frame.content[place..place + AUTH_TAG_LENGTH].copy_from_slice(tag);
         frame
     }
 }
@@ -261,7 +261,7 @@ pub fn exchanges() -> Result<(), String> {
         }
         // The last block is gone, with its tag.
         let (cut, tags) = (3 * BLOCK_SIZE, frame.length());
-        let parts = [&frame.content[..cut], &frame.content[tags..tags + 3 * TAG_LENGTH]];
+        let parts = [&frame.content[..cut], &frame.content[tags..tags + 3 * AUTH_TAG_LENGTH]];
         let seal = &frame.content[frame.content.len() - Seal::LENGTH..];
         let shorter = Frame { content: [parts[0], parts[1], seal].concat(), ..frame.clone() };
         mine.refuses(&format!("{key}: cut off"), key, &[shorter])?;

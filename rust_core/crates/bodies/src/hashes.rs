@@ -10,7 +10,7 @@ use super::body_md5::BodyMd5;
 use super::prefixes::{PrefixName, Prefixes};
 use orcas_checksum::Hasher;
 use orcas_engine::BodyObserver;
-use orcas_record::{Fingerprint, HEAD_LENGTH};
+use orcas_record::{Fingerprint, HASHED_PREFIX};
 
 /// When the MD5 of bytes is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Hashes {
 
 /// Bytes that are no part of a piece are copied to be hashed later, up to the beginning of a chunk that is held until
 /// its head is known.
-const COPIED_MAX: usize = HEAD_LENGTH;
+const COPIED_MAX: usize = HASHED_PREFIX;
 
 impl Hashes {
     pub fn new(prefixes: Arc<Prefixes>, sha256: bool) -> Self {

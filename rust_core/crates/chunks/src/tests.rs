@@ -12,7 +12,7 @@ use orcas_base::error::{Error, Result};
 use orcas_fs::FileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_fs_testing::SimDisk;
-use orcas_record::{HEAD_LENGTH, head_of};
+use orcas_record::{HASHED_PREFIX, short_hash};
 
 use super::*;
 
@@ -90,12 +90,12 @@ fn chunks_round_trip_in_any_range_and_after_reopening() {
 fn a_written_chunk_carries_the_head_of_its_content() {
     let dir = tempfile::tempdir().unwrap();
     let packs = open(dir.path(), &[]).unwrap();
-    for length in [0, 1, HEAD_LENGTH - 1, HEAD_LENGTH, HEAD_LENGTH + 1, 3 * HEAD_LENGTH + 5] {
+    for length in [0, 1, HASHED_PREFIX - 1, HASHED_PREFIX, HASHED_PREFIX + 1, 3 * HASHED_PREFIX + 5] {
         let bytes = content(4, length);
-        let covered = blake3::keyed_hash(&KEY, &bytes[..length.min(HEAD_LENGTH)]);
-        for piece in [999, HEAD_LENGTH - 1, HEAD_LENGTH, HEAD_LENGTH + 1, 4 * HEAD_LENGTH] {
+        let covered = blake3::keyed_hash(&KEY, &bytes[..length.min(HASHED_PREFIX)]);
+        for piece in [999, HASHED_PREFIX - 1, HASHED_PREFIX, HASHED_PREFIX + 1, 4 * HASHED_PREFIX] {
             let chunk = put(&packs, &bytes, piece);
-            assert_eq!(chunk.head, head_of(covered.as_bytes()), "{length} bytes in pieces of {piece}");
+            assert_eq!(chunk.head, short_hash(covered.as_bytes()), "{length} bytes in pieces of {piece}");
             assert_eq!(chunk.fingerprint, *blake3::keyed_hash(&KEY, &bytes).as_bytes());
         }
     }

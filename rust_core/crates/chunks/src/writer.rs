@@ -9,7 +9,7 @@ use std::sync::Arc;
 use orcas_base::block::{BlockCrcs, block_count};
 use orcas_base::error::{Error, Result};
 use orcas_record::placement::codec;
-use orcas_record::{ChunkLocation, HEAD_LENGTH, head_of};
+use orcas_record::{ChunkLocation, HASHED_PREFIX, short_hash};
 
 use super::format::{ChunkHeader, content_start, frame_length};
 use super::pack::Pack;
@@ -25,7 +25,7 @@ pub struct WrittenChunk {
     pub length: u32,
     /// BLAKE3 of the content, keyed with the scope's key.
     pub fingerprint: [u8; 32],
-    /// `record::head_of` the content's first `record::HEAD_LENGTH` bytes, keyed like the fingerprint; 0 in a copy.
+    /// `record::short_hash` the content's first `record::HASHED_PREFIX` bytes, keyed like the fingerprint; 0 in a copy.
     pub head: u64,
     /// Determines which sync of the pack covers it.
     pub(super) ordinal: u64,
@@ -52,7 +52,7 @@ pub struct ChunkWriter {
     hasher: blake3::Hasher,
     /// Bytes that went into the fingerprint.
     hashed: u64,
-    /// Set once `HEAD_LENGTH` bytes were hashed.
+    /// Set once `HASHED_PREFIX` bytes were hashed.
     head: Option<u64>,
     crcs: BlockCrcs,
 }
@@ -82,9 +82,9 @@ impl ChunkWriter {
         let before = self.hashed;
         self.hashed += bytes.len() as u64;
         let mut rest = bytes;
-        if self.head.is_none() && self.hashed >= HEAD_LENGTH as u64 {
-            let (first, later) = bytes.split_at(HEAD_LENGTH - before as usize);
-            self.head = Some(head_of(self.hasher.update(first).finalize().as_bytes()));
+        if self.head.is_none() && self.hashed >= HASHED_PREFIX as u64 {
+            let (first, later) = bytes.split_at(HASHED_PREFIX - before as usize);
+            self.head = Some(short_hash(self.hasher.update(first).finalize().as_bytes()));
             rest = later;
         }
         self.hasher.update(rest);
@@ -93,7 +93,7 @@ impl ChunkWriter {
     /// Writes the header. Exactly the reserved length must have been written.
     pub fn finish(self) -> Result<WrittenChunk> {
         let fingerprint = self.hasher.finalize().into();
-        let head = self.head.unwrap_or_else(|| head_of(&fingerprint));
+        let head = self.head.unwrap_or_else(|| short_hash(&fingerprint));
         self.frame.finish(fingerprint, head, &self.crcs.finish())
     }
 }

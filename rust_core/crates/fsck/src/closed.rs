@@ -8,8 +8,8 @@ use super::journal::check_journal;
 use super::owners::Owners;
 use super::present::copy_index;
 use super::subject::Subject;
-use super::{CheckOptions, CheckProgress, CheckReport, FindingKind, IndexState, Phase, TagCounts};
-use crate::sealed::tags::TagCheck;
+use super::{AuthTagCounts, CheckOptions, CheckProgress, CheckReport, FindingKind, IndexState, Phase};
+use crate::sealed::tags::AuthTagCheck;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::PackOptions;
 use orcas_fs::FileSystem;
@@ -18,8 +18,8 @@ use orcas_fs::scratch::ScratchDir;
 use orcas_log::LogOptions;
 use orcas_store::{ContentKeys, StoreKeys};
 
-/// Checks the store in `data`, which nobody may have open, and with `keys` also the tags of what is sealed. Blocking: it
-/// reads everything.
+/// Checks the store in `data`, which nobody may have open, and with `keys` also the authentication tags of what is
+/// sealed. Blocking: it reads everything.
 ///
 /// # Errors
 /// [`Error::Missing`] when there is no store, [`Error::Locked`] when somebody has it open, and what kept the check
@@ -60,7 +60,7 @@ pub fn check_locked(
 ) -> Result<CheckReport> {
     progress.enter(Phase::Start);
     let collector = Collector::new(options, progress, data.to_owned());
-    let tags = TagCheck::new(keys);
+    let tags = AuthTagCheck::new(keys);
     let Some(keys) = check_keys(&collector, fs, data) else {
         return Ok(without_keys(&collector));
     };
@@ -129,7 +129,7 @@ fn without_keys(collector: &Collector<'_>) -> CheckReport {
         bytes: 0,
         log_files: 0,
         packs: 0,
-        tags: TagCounts::default(),
+        tags: AuthTagCounts::default(),
         index: IndexState::NotCompared { why: "without the store's keys nothing can be verified".to_owned() },
         seconds: collector.seconds(),
     }

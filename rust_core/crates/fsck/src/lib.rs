@@ -203,10 +203,10 @@ pub enum IndexState {
     NotCompared { why: String },
 }
 
-/// Sealed contents, chunks and metadata by what is known of their tags.
+/// Sealed contents, chunks and metadata by what is known of their authentication tags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TagCounts {
-    /// Every tag matches.
+pub struct AuthTagCounts {
+    /// Every authentication tag matches.
     pub verified: u64,
     /// Sealed with keys of customers, which only their requests have.
     pub of_customers: u64,
@@ -235,7 +235,7 @@ pub struct CheckReport {
     pub log_files: u64,
     pub packs: u64,
     /// What `log` and packs have sealed, unless content was not read.
-    pub tags: TagCounts,
+    pub tags: AuthTagCounts,
     pub index: IndexState,
     pub seconds: f64,
 }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::FindingKind;
 use super::collect::Collector;
 use super::owners::Owners;
-use crate::sealed::tags::{TagCheck, Waiting};
+use crate::sealed::tags::{AuthTagCheck, Waiting};
 use orcas_base::error::{Error, Result};
 use orcas_log::{CONTENT_PREFIX, Examined, LogFault, LogPiece, LogPosition, RecoveredRecord, Seen};
 use orcas_record::{self as record, BlobLocation, BucketId, LogLocation, Record, Sequence};
@@ -56,7 +56,7 @@ pub(super) struct LogCheck<'a> {
     pub collector: &'a Collector<'a>,
     pub owners: &'a Owners,
     pub read_content: bool,
-    pub tags: &'a TagCheck<'a>,
+    pub tags: &'a AuthTagCheck<'a>,
     /// The last record that is known to have been durable.
     pub applied: Sequence,
     pub suspects: Mutex<Vec<Suspect>>,
@@ -174,7 +174,7 @@ impl LogCheck<'_> {
         self.collector.count_blobs(contents as u64);
     }
 
-    /// Verifies the tags of a sealed content.
+    /// Verifies the authentication tags of a sealed content.
     fn sealed(&self, recovered: &RecoveredRecord, entry: &Entry) {
         if let Record::Content { seal: Some(seal), bytes, .. } = &entry.record
             && self.read_content

@@ -8,7 +8,7 @@ use super::collect::Collector;
 use super::journal::check_journal;
 use super::owners::Owners;
 use super::present::{COPY_NAME, PresentIndex, open_copy, unreadable};
-use super::sealed::tags::TagCheck;
+use super::sealed::tags::AuthTagCheck;
 use super::subject::Subject;
 use super::{CheckOptions, CheckProgress, CheckReport, Phase};
 use orcas_base::error::{Error, Result};
@@ -59,7 +59,7 @@ pub fn check_open(
     });
     let (log, packs) = places(data, keys);
     let (fs, owners, live) = (Arc::clone(fs), Owners::new(keys.clone()), Some(index));
-    let tags = TagCheck::new(content_keys);
+    let tags = AuthTagCheck::new(content_keys);
     let checked = Subject { fs, log, packs, owners, present, end, live, scratch, tags, options, collector }.check();
     collector.damage().blobs().for_each(damaged);
     checked

@@ -9,7 +9,7 @@ use super::FindingKind;
 use super::collect::Collector;
 use super::owners::Owners;
 use crate::sealed::seals::{End, seal_of};
-use crate::sealed::tags::{TagCheck, Waiting};
+use crate::sealed::tags::{AuthTagCheck, Waiting};
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkCheck, ExpectedChunk, PackExamination, PackOptions, pack_named};
 use orcas_fs::FileSystem;
@@ -28,7 +28,7 @@ pub(super) struct PackCheck<'a> {
     pub owners: &'a Owners,
     pub collector: &'a Collector<'a>,
     pub read_content: bool,
-    pub tags: &'a TagCheck<'a>,
+    pub tags: &'a AuthTagCheck<'a>,
     /// The index of the open store, when there is one: packs are made meanwhile and chunks condemned.
     pub live: Option<&'a Index>,
 }
@@ -192,7 +192,7 @@ fn check_chunk(
     pack: &mut PackExamination,
     (chunk, seal): (&BlobEntry, Option<Seal>),
     owners: &Owners,
-    (read_content, tags): (bool, Option<&TagCheck<'_>>),
+    (read_content, tags): (bool, Option<&AuthTagCheck<'_>>),
     hint: &mut usize,
     meter: &dyn Fn(u64) -> Result<()>,
 ) -> Result<Option<(String, &'static str)>> {

@@ -16,7 +16,7 @@ use crate::index::census::Census;
 use crate::index::compare::{Difference, compare};
 use crate::index::replay::{Replayed, replay};
 use crate::sealed::headers::check_headers;
-use crate::sealed::tags::{TagCheck, Waiting};
+use crate::sealed::tags::{AuthTagCheck, Waiting};
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkCheck, ExpectedChunk, PackExamination, PackOptions};
 use orcas_fs::FileSystem;
@@ -39,7 +39,7 @@ pub(super) struct Subject<'a> {
     /// Its index then.
     pub live: Option<&'a Index>,
     pub scratch: &'a ScratchDir,
-    pub tags: TagCheck<'a>,
+    pub tags: AuthTagCheck<'a>,
     pub options: &'a CheckOptions,
     pub collector: &'a Collector<'a>,
 }

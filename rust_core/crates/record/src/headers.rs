@@ -29,7 +29,7 @@ pub struct ObjectHeaders {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedHeaders {
     pub seal: Seal,
-    /// The sealed encoding of the headers, then the tag.
+    /// The sealed encoding of the headers, then the authentication tag.
     pub bytes: Bytes,
 }
 

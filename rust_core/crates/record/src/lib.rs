@@ -317,7 +317,7 @@ pub enum Record {
         fingerprint: Fingerprint,
         /// Later bodies with the same fingerprint may name this blob.
         shared: bool,
-        /// As stored. If the content is sealed, its tags and this seal follow it.
+        /// As stored. If the content is sealed, its authentication tags and this seal follow it.
         bytes: Bytes,
         /// `Some` if the content is sealed.
         seal: Option<Seal>,
@@ -327,7 +327,7 @@ pub enum Record {
         fingerprint: Fingerprint,
         /// As for contents.
         shared: bool,
-        /// See [`head_of`].
+        /// See [`HASHED_PREFIX`].
         head: u64,
         at: ChunkLocation,
         length: u32,
@@ -441,12 +441,12 @@ pub struct ContentMove {
 /// Most entries of a `CondemnBlobs`, `MoveChunks` or `MoveContents` record.
 pub const MOVES_MAX: usize = 4_096;
 
-/// Bytes that the head of a blob covers.
-pub const HEAD_LENGTH: usize = 100 * 1024;
+/// Bytes of a blob that its prefix hash covers. The prefix hash is the short hash of their keyed BLAKE3: for a blob that is
+/// not longer, of its fingerprint. A hint, which does not identify the blob.
+pub const HASHED_PREFIX: usize = 100 * 1024;
 
-/// The head of a blob, from the keyed BLAKE3 of its first `HEAD_LENGTH` bytes. For a blob that is not longer, this is the
-/// beginning of its fingerprint. A hint, which does not identify the blob.
-pub fn head_of(hash: &[u8; 32]) -> u64 {
+/// The short hash of a fingerprint or digest: its first eight bytes.
+pub fn short_hash(hash: &[u8; 32]) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = *hash;
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }

@@ -37,7 +37,8 @@ impl Seal {
         Some(Self { data_key: *data_key, id: *id, algorithm })
     }
 
-    /// Bytes that are stored of a sealed blob of `length` bytes: its content, a tag of 16 bytes for each block, the seal.
+    /// Bytes that are stored of a sealed blob of `length` bytes: its content, an authentication tag of 16 bytes for
+    /// each block, the seal.
     pub const fn stored_length(length: u32) -> u32 {
         length + blocks(length) * TAG + Self::LENGTH as u32
     }

@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use orcas_seal::{
-    Algorithm, BlobKey, CacheLimits, DataKey, DataKeyId, FreshId, Kdf, KeyCache, KeyName, Keyring, MasterCache,
-    MasterSecret, Result, ScryptParams, SealId, StoreId, Tag, tag_count,
+    Algorithm, AuthTag, BlobKey, CacheLimits, DataKey, DataKeyId, FreshId, Kdf, KeyCache, KeyName, Keyring,
+    MasterCache, MasterSecret, Result, ScryptParams, SealId, StoreId, auth_tag_count,
 };
 use ring::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 
@@ -54,7 +54,7 @@ fn seal(
     algorithm: Algorithm,
     id: FreshId,
     bytes: &mut [u8],
-    tags: &mut [Tag],
+    tags: &mut [AuthTag],
 ) -> (SealId, BlobKey) {
     let mut sealer = data_key.sealer(algorithm, id, bytes.len() as u64);
     sealer.seal_in_place(bytes, tags).expect("all blocks at once");
@@ -67,7 +67,7 @@ fn blobs(data_key: &DataKey, algorithm: Algorithm) {
     println!("{algorithm:?}");
     for size in SIZES.into_iter().chain([LARGE]) {
         let length = size as u64;
-        let (mut bytes, mut tags) = (vec![7; size], vec![[0; 16]; tag_count(length) as usize]);
+        let (mut bytes, mut tags) = (vec![7; size], vec![[0; 16]; auth_tag_count(length) as usize]);
         let cost = nanoseconds(|| {
             black_box(seal(data_key, algorithm, fresh(counter), black_box(&mut bytes), &mut tags));
         });
@@ -100,7 +100,7 @@ fn prepared(
     data_key: &DataKey,
     algorithm: Algorithm,
     counter: &mut u64,
-    (bytes, tags): (&mut [u8], &mut [Tag]),
+    (bytes, tags): (&mut [u8], &mut [AuthTag]),
 ) -> f64 {
     const BLOBS: u32 = 32;
     let end = Instant::now() + Duration::from_millis(500);
@@ -122,7 +122,7 @@ fn library(data_key: &DataKey, algorithm: Algorithm) {
         Algorithm::ChaCha20Poly1305 => &CHACHA20_POLY1305,
     };
     let key = LessSafeKey::new(UnboundKey::new(ring, &[3; 32]).expect("32 bytes are a key"));
-    let (mut bytes, mut tags) = (vec![7; LARGE], vec![[0; 16]; tag_count(LARGE as u64) as usize]);
+    let (mut bytes, mut tags) = (vec![7; LARGE], vec![[0; 16]; auth_tag_count(LARGE as u64) as usize]);
     let counter = &mut 0;
     let (mut alone, mut sealed) = (f64::MAX, f64::MAX);
     // In turn, so that both meet the same load.

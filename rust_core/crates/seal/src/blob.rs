@@ -1,5 +1,5 @@
 //! Blobs sealed by block: the key of one blob, sealing its blocks in order, opening any of them, and small metadata
-//! beside it. Tags stand apart from the blocks, so byte n of a blob is byte n of what is stored.
+//! beside it. Authentication tags stand apart from the blocks, so byte n of a blob is byte n of what is stored.
 //!
 //! The key of a blob belongs to one store and one [`SealId`]; the nonce is the number of the block, and each tag also
 //! covers that number and the length of the blob. An empty blob is one empty block.
@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use orcas_base::block::{BLOCK_SIZE, block_count};
 
-use crate::cipher::{Algorithm, Cipher, Tag};
+use crate::cipher::{Algorithm, AuthTag, Cipher};
 use crate::error::{Error, Result};
 use crate::id::SealId;
 
@@ -17,8 +17,8 @@ pub const METADATA_MAX: usize = 1 << 20;
 
 const BLOCK: u64 = BLOCK_SIZE as u64;
 
-/// Number of tags of a blob of `length` bytes.
-pub const fn tag_count(length: u64) -> u64 {
+/// Number of authentication tags of a blob of `length` bytes.
+pub const fn auth_tag_count(length: u64) -> u64 {
     if length == 0 { 1 } else { length.div_ceil(BLOCK) }
 }
 
@@ -53,7 +53,7 @@ fn nonce(part: Part, number: u64) -> [u8; 12] {
     nonce
 }
 
-/// What a tag covers beside its block.
+/// What an authentication tag covers beside its block.
 fn bound(number: u64, length: u64) -> [u8; 16] {
     let mut bound = [0; 16];
     bound[..8].copy_from_slice(&number.to_le_bytes());
@@ -77,7 +77,7 @@ impl BlobKey {
     ///
     /// # Errors
     /// [`Error::NotAuthentic`], or [`Error::Blocks`] if the bytes are not whole blocks of such a blob.
-    pub fn open_in_place(&self, first: u64, length: u64, blocks: &mut [u8], tags: &[Tag]) -> Result<()> {
+    pub fn open_in_place(&self, first: u64, length: u64, blocks: &mut [u8], tags: &[AuthTag]) -> Result<()> {
         check(first, length, blocks.len(), tags.len())?;
         for (number, block, tag) in pieces(first, blocks, tags.iter()) {
             self.cipher.open(nonce(Part::Content, number), &bound(number, length), block, tag)?;
@@ -89,7 +89,7 @@ impl BlobKey {
     ///
     /// # Errors
     /// [`Error::NotAuthentic`].
-    pub fn open_metadata(&self, metadata: &mut [u8], tag: &Tag) -> Result<()> {
+    pub fn open_metadata(&self, metadata: &mut [u8], tag: &AuthTag) -> Result<()> {
         self.cipher.open(nonce(Part::Metadata, 0), &bound(0, metadata.len() as u64), metadata, tag)
     }
 
@@ -127,7 +127,7 @@ impl BlobSealer {
     ///
     /// # Errors
     /// [`Error::Blocks`]; nothing was sealed.
-    pub fn seal_in_place(&mut self, blocks: &mut [u8], tags: &mut [Tag]) -> Result<()> {
+    pub fn seal_in_place(&mut self, blocks: &mut [u8], tags: &mut [AuthTag]) -> Result<()> {
         check(self.next, self.length, blocks.len(), tags.len())?;
         let count = tags.len() as u64;
         for (number, block, tag) in pieces(self.next, blocks, tags.iter_mut()) {
@@ -141,7 +141,7 @@ impl BlobSealer {
     ///
     /// # Errors
     /// [`Error::Invalid`] for longer metadata, and for the second call.
-    pub fn seal_metadata(&mut self, metadata: &mut [u8]) -> Result<Tag> {
+    pub fn seal_metadata(&mut self, metadata: &mut [u8]) -> Result<AuthTag> {
         if self.metadata || metadata.len() > METADATA_MAX {
             return Err(Error::Invalid { reason: "metadata is sealed once, and has at most 1 MiB" });
         }
@@ -154,7 +154,7 @@ impl BlobSealer {
     /// # Errors
     /// [`Error::Blocks`] when blocks are missing.
     pub fn finish(self) -> Result<BlobKey> {
-        if self.next != tag_count(self.length) {
+        if self.next != auth_tag_count(self.length) {
             return Err(Error::Blocks { reason: "the blob is not complete" });
         }
         Ok(self.key)

@@ -9,11 +9,11 @@ use ring::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, Unboun
 use crate::error::{Error, Result};
 use crate::secret::{Secret, Wiped};
 
-/// Bytes of a tag.
-pub const TAG_LENGTH: usize = 16;
+/// Bytes of an authentication tag.
+pub const AUTH_TAG_LENGTH: usize = 16;
 
 /// What proves that a block was not changed.
-pub type Tag = [u8; TAG_LENGTH];
+pub type AuthTag = [u8; AUTH_TAG_LENGTH];
 
 /// How a blob is sealed. Stored beside each, because stores move between machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +83,7 @@ impl Cipher {
     }
 
     /// Encrypts `bytes`, fewer than 2^32, in place. The nonce must be new for this key.
-    pub fn seal(&self, nonce: [u8; 12], bound: &[u8], bytes: &mut [u8]) -> Tag {
+    pub fn seal(&self, nonce: [u8; 12], bound: &[u8], bytes: &mut [u8]) -> AuthTag {
         let nonce = Nonce::assume_unique_for_key(nonce);
         let tag = self.key.seal_in_place_separate_tag(nonce, Aad::from(bound), bytes);
         let tag = tag.expect("messages are shorter than both algorithms allow");
@@ -94,7 +94,7 @@ impl Cipher {
     ///
     /// # Errors
     /// [`Error::NotAuthentic`].
-    pub fn open(&self, nonce: [u8; 12], bound: &[u8], bytes: &mut [u8], tag: &Tag) -> Result<()> {
+    pub fn open(&self, nonce: [u8; 12], bound: &[u8], bytes: &mut [u8], tag: &AuthTag) -> Result<()> {
         let nonce = Nonce::assume_unique_for_key(nonce);
         let opened = self.key.open_in_place_separate_tag(nonce, Aad::from(bound), (*tag).into(), bytes, 0..);
         if opened.is_err() {
@@ -108,7 +108,7 @@ impl Cipher {
 /// Seals one message of the control plane with AES-256-GCM: its bytes, and the tag behind them. `bound` must be the same
 /// when it is opened. The nonce must be new for this key.
 pub fn seal_message(key: &Secret, nonce: [u8; 12], bound: &[u8], message: &[u8]) -> Vec<u8> {
-    let mut sealed = Vec::with_capacity(message.len() + TAG_LENGTH);
+    let mut sealed = Vec::with_capacity(message.len() + AUTH_TAG_LENGTH);
     sealed.extend_from_slice(message);
     let tag = Cipher::new(Algorithm::Aes256Gcm, key.expose()).seal(nonce, bound, &mut sealed);
     sealed.extend_from_slice(&tag);
@@ -120,7 +120,7 @@ pub fn seal_message(key: &Secret, nonce: [u8; 12], bound: &[u8], message: &[u8])
 /// # Errors
 /// [`Error::NotAuthentic`].
 pub fn open_message(key: &Secret, nonce: [u8; 12], bound: &[u8], sealed: &[u8]) -> Result<Vec<u8>> {
-    let (message, tag) = sealed.split_last_chunk::<TAG_LENGTH>().ok_or(Error::NotAuthentic)?;
+    let (message, tag) = sealed.split_last_chunk::<AUTH_TAG_LENGTH>().ok_or(Error::NotAuthentic)?;
     let mut message = message.to_vec();
     Cipher::new(Algorithm::Aes256Gcm, key.expose()).open(nonce, bound, &mut message, tag)?;
     Ok(message)

@@ -17,9 +17,9 @@ mod secret;
 #[cfg(test)]
 mod tests;
 
-pub use blob::{BlobKey, BlobSealer, METADATA_MAX, block_range, tag_count};
+pub use blob::{BlobKey, BlobSealer, METADATA_MAX, auth_tag_count, block_range};
 pub use cache::{CacheCounts, CacheLimits, KeyCache};
-pub use cipher::{Algorithm, TAG_LENGTH, Tag, open_message, seal_message};
+pub use cipher::{AUTH_TAG_LENGTH, Algorithm, AuthTag, open_message, seal_message};
 pub use error::{Error, Result};
 pub use fresh::{FreshId, Random};
 pub use id::{KeyId, SEAL_ID_LENGTH, SealId, StoreId};

@@ -9,7 +9,7 @@ use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::verifying::verifying;
 use orcas_record::{ObjectHeaders, Seal, SealedHeaders, decode_headers};
-use orcas_seal::{Algorithm, BlobKey, DataKey, DataKeyId, SealId, TAG_LENGTH};
+use orcas_seal::{AUTH_TAG_LENGTH, Algorithm, BlobKey, DataKey, DataKeyId, SealId};
 
 const NOT_AUTHENTIC: Error = Error::Record { reason: "sealed metadata does not match its tag" };
 
@@ -46,7 +46,7 @@ pub fn bound(key: Arc<DataKey>, context: &[u8]) -> Arc<DataKey> {
 /// # Errors
 /// [`Error::Record`] if they are not what was sealed.
 pub fn open_headers(key: &BlobKey, sealed: &SealedHeaders) -> Result<ObjectHeaders> {
-    let (bytes, tag) = sealed.bytes.split_last_chunk::<TAG_LENGTH>().ok_or(NOT_AUTHENTIC)?;
+    let (bytes, tag) = sealed.bytes.split_last_chunk::<AUTH_TAG_LENGTH>().ok_or(NOT_AUTHENTIC)?;
     let mut bytes = bytes.to_vec();
     if !is_authentic(verifying(|| key.open_metadata(&mut bytes, tag))) {
         return Err(NOT_AUTHENTIC);

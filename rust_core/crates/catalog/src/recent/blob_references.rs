@@ -8,7 +8,7 @@ use std::hash::Hash;
 
 use bytes::Bytes;
 
-use orcas_record::{BucketId, Extent, Fingerprint, INSTANT_SIZE_MIN, PackId, Record, Sequence, Version, head_of};
+use orcas_record::{BucketId, Extent, Fingerprint, INSTANT_SIZE_MIN, PackId, Record, Sequence, Version, short_hash};
 
 #[derive(Default)]
 pub struct BlobReferences {
@@ -152,7 +152,7 @@ fn shared_blob(sequence: Sequence, record: &Record) -> Option<(Fingerprint, Shar
     match record {
         Record::Content { fingerprint, shared: true, bytes, .. } => Some((
             *fingerprint,
-            SharedBlob { blob: sequence, length: bytes.len() as u32, head: head_of(&fingerprint.0) },
+            SharedBlob { blob: sequence, length: bytes.len() as u32, head: short_hash(&fingerprint.0) },
         )),
         Record::Chunk { fingerprint, shared: true, head, length, .. } => {
             Some((*fingerprint, SharedBlob { blob: sequence, length: *length, head: *head }))

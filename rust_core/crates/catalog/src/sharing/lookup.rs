@@ -4,7 +4,7 @@ use crate::Catalog;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::Pin;
-use orcas_record::{CONTENT_MAX, Fingerprint, Sequence, head_of};
+use orcas_record::{CONTENT_MAX, Fingerprint, Sequence, short_hash};
 
 /// Times a lookup is repeated because condemnations were forgotten meanwhile.
 const LOOKUPS_MAX: usize = 8;
@@ -49,7 +49,7 @@ fn find_blob(
         return Ok(Some(blob));
     }
     // The head of a content is that of its fingerprint, however long it is.
-    let as_content = length as usize <= CONTENT_MAX && catalog.heads.maybe_known(head_of(&fingerprint.0));
+    let as_content = length as usize <= CONTENT_MAX && catalog.heads.maybe_known(short_hash(&fingerprint.0));
     if !as_content && head.is_some_and(|head| !catalog.heads.maybe_known(head)) {
         return Ok(None);
     }

@@ -8,8 +8,8 @@ use crate::outcome::Refusal;
 use crate::view::View;
 use orcas_base::error::{Error, Result};
 use orcas_record::{
-    Encryption, Extent, Fingerprint, HEAD_LENGTH, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Seal, Sequence,
-    head_of,
+    Encryption, Extent, Fingerprint, HASHED_PREFIX, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Seal, Sequence,
+    short_hash,
 };
 
 /// Extents that one manifest is put together from: more than the largest object has, in parts just too short for
@@ -73,7 +73,7 @@ impl Draft {
                         Seal::content_length(stored).ok_or(Error::Record { reason: "no sealed content is so long" })?
                     }
                 };
-                let head = (length as usize <= HEAD_LENGTH).then(|| head_of(&fingerprint.0));
+                let head = (length as usize <= HASHED_PREFIX).then(|| short_hash(&fingerprint.0));
                 let known = match sharing {
                     Sharing::Sought => view.shared_blob(&fingerprint, stored, head)?,
                     Sharing::Off | Sharing::Offered => None,

@@ -17,7 +17,7 @@ use orcas_catalog::pin_known;
 use orcas_chunks::WrittenChunk;
 use orcas_chunks::chunker::Chunker;
 use orcas_decide::{Body, ChunkPlace, PlacedChunk, Sharing};
-use orcas_record::{Bucket, Chunking, Fingerprint, HEAD_LENGTH, RefLevel, SEALED_MAX, Seal, head_of};
+use orcas_record::{Bucket, Chunking, Fingerprint, HASHED_PREFIX, RefLevel, SEALED_MAX, Seal, short_hash};
 use orcas_seal::DataKey;
 use orcas_store::Sealing;
 
@@ -186,7 +186,7 @@ impl BodyWriter {
         self.content.faults.check_writable()?;
         self.content.space.check()?;
         let held = |length: u64, room| {
-            let bytes = self.content.buffers.take(HEAD_LENGTH.min(length as usize));
+            let bytes = self.content.buffers.take(HASHED_PREFIX.min(length as usize));
             Ok(OpenChunk::Held(Box::new(HeldChunk::new(&self.scope, length, room, bytes))))
         };
         match &self.cuts {
@@ -199,7 +199,7 @@ impl BodyWriter {
                 let length = self.remaining.min(*size);
                 let room = match self.level {
                     RefLevel::Off => None,
-                    RefLevel::Full | RefLevel::Fast => self.content.held.take(length.min(HEAD_LENGTH as u64)),
+                    RefLevel::Full | RefLevel::Fast => self.content.held.take(length.min(HASHED_PREFIX as u64)),
                 };
                 match room {
                     Some(room) => held(length, room),
@@ -245,7 +245,7 @@ impl BodyWriter {
     /// Returns how many of the bytes were taken.
     fn hold(&mut self, mut held: Box<HeldChunk>, bytes: &[u8], observer: &mut dyn BodyObserver) -> Result<usize> {
         let has = held.bytes.len();
-        let until_head = HEAD_LENGTH.saturating_sub(has);
+        let until_head = HASHED_PREFIX.saturating_sub(has);
         let (limit, ends) = match &mut self.cuts {
             Cuts::Fixed(_) => {
                 let left = held.length as usize - has;
@@ -261,9 +261,9 @@ impl BodyWriter {
         let now = &bytes[..limit];
         let (first, later) = now.split_at(until_head.min(limit));
         held.push(first);
-        let head_is_there = held.head.is_none() && held.bytes.len() == HEAD_LENGTH;
+        let head_is_there = held.head.is_none() && held.bytes.len() == HASHED_PREFIX;
         if head_is_there {
-            held.head = Some(head_of(held.hasher.finalize().as_bytes()));
+            held.head = Some(short_hash(held.hasher.finalize().as_bytes()));
         }
         held.push(later);
         if ends {
@@ -297,7 +297,7 @@ impl BodyWriter {
     fn close_held(&mut self, held: Box<HeldChunk>, observer: &mut dyn BodyObserver) -> Result<()> {
         let fingerprint = Fingerprint(*held.hasher.finalize().as_bytes());
         observer.chunk(&fingerprint, &held.bytes);
-        let head = held.head.unwrap_or_else(|| head_of(&fingerprint.0));
+        let head = held.head.unwrap_or_else(|| short_hash(&fingerprint.0));
         let length = held.bytes.len() as u32;
         let sharing = self.sharing(head);
         if let Some(known) = self.known(fingerprint, head, length, sharing)? {

@@ -1,9 +1,9 @@
 //! Sealing content and headers on their way to the disk and opening them on their way back. Data keys come from outside.
 //!
-//! What is stored of a sealed blob: its content, sealed by block, a tag for each block, and the seal. A block verifies
-//! before any of its bytes is given out. Each act of sealing has a seal id of its own, under which nothing else is sealed:
-//! the same headers that are stored twice look different, and those of another version do not open in their place. Must
-//! not know how data keys are kept, who asks for encryption, or which headers there are.
+//! What is stored of a sealed blob: its content, sealed by block, an authentication tag for each block, and the seal. A
+//! block verifies before any of its bytes is given out. Each act of sealing has a seal id of its own, under which
+//! nothing else is sealed: the same headers that are stored twice look different, and those of another version do not
+//! open in their place. Must not know how data keys are kept, who asks for encryption, or which headers there are.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use orcas_base::verifying::verifying;
 use orcas_catalog::PinnedObject;
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_record::{Bucket, ObjectHeaders, Seal, SealedHeaders, encode_headers};
-use orcas_seal::{Algorithm, BlobKey, BlobSealer, DataKey, FreshId, TAG_LENGTH, Tag, block_range};
+use orcas_seal::{AUTH_TAG_LENGTH, Algorithm, AuthTag, BlobKey, BlobSealer, DataKey, FreshId, block_range};
 use orcas_store::{Sealing, is_authentic, open_headers};
 
 /// Bytes that a writer of large content seals and writes at once.
@@ -99,7 +99,7 @@ impl Content {
 
 /// Seals the blocks in `bytes` and appends their tags.
 fn seal_blocks(sealer: &mut BlobSealer, bytes: &mut Vec<u8>) -> Result<()> {
-    let mut tags = vec![[0; TAG_LENGTH]; block_count(bytes.len())];
+    let mut tags = vec![[0; AUTH_TAG_LENGTH]; block_count(bytes.len())];
     sealer.seal_in_place(bytes, &mut tags).map_err(|_| UNFIT)?;
     bytes.extend_from_slice(tags.as_flattened());
     Ok(())
@@ -114,7 +114,7 @@ pub(crate) struct SealingWriter {
     seal: Seal,
     /// Content that is not sealed yet.
     block: Buffer,
-    tags: Vec<Tag>,
+    tags: Vec<AuthTag>,
     metrics: Arc<EngineMetrics>,
 }
 
@@ -134,7 +134,7 @@ impl SealingWriter {
 
     fn flush(&mut self) -> Result<()> {
         let first = self.tags.len();
-        self.tags.resize(first + block_count(self.block.len()), [0; TAG_LENGTH]);
+        self.tags.resize(first + block_count(self.block.len()), [0; AUTH_TAG_LENGTH]);
         let Self { sealer, block, tags, metrics, .. } = self;
         let (algorithm, bytes) = (sealer.algorithm(), block.len());
         let sealed = metrics.sealed.timed(algorithm, bytes, || sealer.seal_in_place(block, &mut tags[first..]));
@@ -176,7 +176,7 @@ pub(crate) struct OpenBlob {
     /// Bytes of content.
     length: u32,
     /// Of all blocks.
-    tags: Vec<Tag>,
+    tags: Vec<AuthTag>,
 }
 
 impl Content {
@@ -188,7 +188,7 @@ impl Content {
         read: ReadStored<'_>,
     ) -> Result<Option<OpenBlob>, Unopened> {
         let length = content_length(stored)?;
-        let mut tags = vec![[0; TAG_LENGTH]; block_count(length as usize).max(1)];
+        let mut tags = vec![[0; AUTH_TAG_LENGTH]; block_count(length as usize).max(1)];
         if !read(length, tags.as_flattened_mut())? {
             return Ok(None);
         }
@@ -211,14 +211,14 @@ impl Content {
             return self.read_opened(&blob, read, start, buf);
         }
         // Its one block and its tag are read at once.
-        let end = length as usize + TAG_LENGTH;
+        let end = length as usize + AUTH_TAG_LENGTH;
         let mut sealed = self.buffers.take(end);
         sealed.resize(end, 0);
         if !read(0, &mut sealed)? {
             return Ok(false);
         }
         let (content, tag) = sealed.split_at_mut(length as usize);
-        let tag = Tag::try_from(&*tag).map_err(|_| UNFIT)?;
+        let tag = AuthTag::try_from(&*tag).map_err(|_| UNFIT)?;
         let key = self.keys.blob_key(&named_seal(seal, stored, read)?, sealing)?;
         let open = || key.open_in_place(0, u64::from(length), content, &[tag]);
         authentic(verifying(|| self.metrics.opened.timed(key.algorithm(), length as usize, open)))?;

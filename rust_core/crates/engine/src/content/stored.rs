@@ -11,7 +11,7 @@ use orcas_base::error::{Error, Result};
 use orcas_catalog::{BlobPlace, StoredBytes};
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_decide::{Body, ChunkPlace, PlacedChunk, Sharing};
-use orcas_record::{BlobLocation, Bucket, Encryption, Fingerprint, INLINE_MAX, RefLevel, Seal, Sequence, head_of};
+use orcas_record::{BlobLocation, Bucket, Encryption, Fingerprint, INLINE_MAX, RefLevel, Seal, Sequence, short_hash};
 use orcas_seal::DataKey;
 use orcas_store::{Sealing, fingerprint};
 
@@ -73,7 +73,7 @@ impl Content {
     fn content_sharing(&self, bucket: &Bucket, fingerprint: &Fingerprint, length: usize) -> Sharing {
         // To look up what is this short costs more than to store it again.
         let level = if length <= INLINE_MAX { RefLevel::Off } else { self.ref_level(bucket) };
-        self.catalog.heads.sharing(level, head_of(&fingerprint.0))
+        self.catalog.heads.sharing(level, short_hash(&fingerprint.0))
     }
 
     /// Reserves space for a chunk of `length` bytes, which are sealed if there is a data key. `scope` is what its

@@ -135,7 +135,7 @@ impl Verify<'_> {
         }
         let found = PinnedObject::new(Arc::clone(object), self.handle.pin_epoch());
         let mut reader = self.handle.content().reader(&found, 0, version.size.saturating_sub(1));
-        let mut tag = Tag::new(version);
+        let mut tag = EntityTag::new(version);
         loop {
             match reader.read(piece) {
                 Ok(0) => {
@@ -235,7 +235,7 @@ impl Verify<'_> {
 }
 
 /// The entity tag of what is read: the MD5 of the content, or that of the MD5s of its parts.
-struct Tag {
+struct EntityTag {
     hasher: Md5Hasher,
     /// Bytes of this part that are to come, and the lengths of those behind it, last first.
     left: u64,
@@ -243,7 +243,7 @@ struct Tag {
     parts: Vec<[u8; 16]>,
 }
 
-impl Tag {
+impl EntityTag {
     fn new(version: &Version) -> Self {
         let mut lengths: Vec<u64> = version.parts.iter().rev().map(|part| part.size).collect();
         let left = lengths.pop().unwrap_or(u64::MAX);

@@ -17,8 +17,8 @@ use orcas_decide::{
     Body, ChunkPlace, PlacedChunk, SealKey, SealPart, SealStored, SealUpload, SealedContent, SealedExtent, Sharing,
 };
 use orcas_record::{
-    Bucket, BucketId, Encryption, Extent, Fingerprint, HEAD_LENGTH, INLINE_MAX, Part, SEALED_MAX, Seal, Sequence,
-    Upload, head_of,
+    Bucket, BucketId, Encryption, Extent, Fingerprint, HASHED_PREFIX, INLINE_MAX, Part, SEALED_MAX, Seal, Sequence,
+    Upload, short_hash,
 };
 use orcas_seal::DataKey;
 use orcas_store::Sealing;
@@ -286,8 +286,8 @@ impl<'a> Reencryption<'a> {
     fn piece(&self, bytes: &[u8]) -> Piece {
         let hash = |bytes: &[u8]| *blake3::keyed_hash(&self.scope, bytes).as_bytes();
         let fingerprint = hash(bytes);
-        let head = if bytes.len() <= HEAD_LENGTH { fingerprint } else { hash(&bytes[..HEAD_LENGTH]) };
-        Piece { fingerprint: Fingerprint(fingerprint), head: head_of(&head), length: bytes.len() as u32 }
+        let head = if bytes.len() <= HASHED_PREFIX { fingerprint } else { hash(&bytes[..HASHED_PREFIX]) };
+        Piece { fingerprint: Fingerprint(fingerprint), head: short_hash(&head), length: bytes.len() as u32 }
     }
 
     /// A sealed blob that the batch or the store has already, pinned for the batch.

@@ -227,7 +227,7 @@ impl<'a> Source<'a> {
             let Some(end) = page.last().map(|entry| entry.sequence) else { break };
             for entry in page.iter().filter(|entry| entry.sequence <= last) {
                 if let (BlobLocation::Pack { at, length }, Some(fingerprint)) = (entry.location, entry.fingerprint) {
-                    let (shared, head) = (true, record::head_of(&fingerprint.0));
+                    let (shared, head) = (true, record::short_hash(&fingerprint.0));
                     let seal = seal_of(index, entry)?;
                     self.insert(entry.sequence, &Record::Chunk { fingerprint, shared, head, at, length, seal });
                 }

@@ -1,7 +1,7 @@
-//! Verifies the tags of sealed headers with the data keys that seal them: of versions, and of uploads that are not
-//! completed, since an object gets the headers of its upload as they are.
+//! Verifies the authentication tags of sealed headers with the data keys that seal them: of versions, and of uploads
+//! that are not completed, since an object gets the headers of its upload as they are.
 
-use super::tags::TagCheck;
+use super::tags::AuthTagCheck;
 use crate::FindingKind;
 use crate::collect::Collector;
 use crate::manifests::{each_upload, each_version};
@@ -13,7 +13,7 @@ use orcas_record::Sequence;
 ///
 /// # Errors
 /// When the index cannot be read, and that of a check that was cancelled.
-pub(crate) fn check_headers(tags: &TagCheck<'_>, index: &Index, collector: &Collector<'_>) -> Result<()> {
+pub(crate) fn check_headers(tags: &AuthTagCheck<'_>, index: &Index, collector: &Collector<'_>) -> Result<()> {
     let damaged = |what: &str, sequence: Sequence| {
         collector.find(FindingKind::Blob, format!("{what} {sequence}"), "its metadata does not match its tag");
         collector.damaged_headers(sequence);

@@ -1,4 +1,5 @@
-//! Verifies the tags of sealed blobs and headers with the data keys that seal them, and counts what was verified.
+//! Verifies the authentication tags of sealed blobs and headers with the data keys that seal them, and counts what was
+//! verified.
 //!
 //! A blob names its data key, but not the encryption context that may bind it: a blob that does not open without one
 //! waits until the contexts of all versions and uploads were tried. A blob that nothing refers to any more is not
@@ -10,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::TagCounts;
+use crate::AuthTagCounts;
 use crate::collect::Collector;
 use crate::manifests::{each_part, each_version};
 use orcas_base::block::{BLOCK_SIZE, block_count};
 use orcas_base::error::{Error, Result};
 use orcas_index::Index;
 use orcas_record::{self as record, BlobLocation, Encryption, Extent, Seal, SealedHeaders, Sequence};
-use orcas_seal::{BlobKey, TAG_LENGTH, Tag};
+use orcas_seal::{AUTH_TAG_LENGTH, AuthTag, BlobKey};
 use orcas_store::{ContentKeys, key_of_blob, open_headers, upload_of};
 
 /// Blobs at most that wait for a context.
@@ -25,7 +26,7 @@ const WAITING_MAX: usize = 1 << 20;
 /// The data key that a blob names which a customer's key seals.
 const CUSTOMERS: [u8; 16] = [0; 16];
 
-pub(crate) struct TagCheck<'a> {
+pub(crate) struct AuthTagCheck<'a> {
     keys: Option<&'a dyn ContentKeys>,
     verified: AtomicU64,
     of_customers: AtomicU64,
@@ -43,15 +44,15 @@ pub(crate) struct Waiting {
 /// Reads what is stored of a blob to the given function, in order; `false` if it is damaged or gone.
 pub(crate) type ReadBlob<'a> = &'a mut dyn FnMut(Sequence, &Waiting, &mut dyn FnMut(&[u8])) -> Result<bool>;
 
-impl<'a> TagCheck<'a> {
+impl<'a> AuthTagCheck<'a> {
     pub fn new(keys: Option<&'a dyn ContentKeys>) -> Self {
         let count = || AtomicU64::new(0);
         Self { keys, verified: count(), of_customers: count(), without_key: count(), waiting: Mutex::default() }
     }
 
-    pub fn counts(&self) -> TagCounts {
+    pub fn counts(&self) -> AuthTagCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        TagCounts {
+        AuthTagCounts {
             verified: load(&self.verified),
             of_customers: load(&self.of_customers),
             without_key: load(&self.without_key),
@@ -215,7 +216,7 @@ pub(crate) struct Opening {
     length: u32,
     /// Of those, the ones that were not seen yet.
     left: u32,
-    tags: Vec<Tag>,
+    tags: Vec<AuthTag>,
     block: Vec<u8>,
     number: usize,
     authentic: bool,
@@ -231,7 +232,7 @@ impl Opening {
 
     /// Bytes with which what is stored ends: the tags and the seal.
     pub fn end_length(&self) -> usize {
-        block_count(self.length as usize).max(1) * TAG_LENGTH + Seal::LENGTH
+        block_count(self.length as usize).max(1) * AUTH_TAG_LENGTH + Seal::LENGTH
     }
 
     /// The tags, from the end of what is stored. To be called first.

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
-use super::columns::{loaded_int, stored_int, tag_of};
+use super::columns::{loaded_int, short_hash_of, stored_int};
 use crate::error::{Result, failure};
 use orcas_record::placement::codec;
 use orcas_record::{BlobLocation, Fingerprint, Seal, Sequence};
@@ -98,7 +98,7 @@ pub(crate) fn blob(conn: &Connection, blob: Sequence) -> Result<Option<BlobLocat
 /// The newest shared blob with this fingerprint and its length; it may have no reference.
 pub(crate) fn shared(conn: &Connection, fingerprint: &Fingerprint) -> Result<Option<(Sequence, u32)>> {
     let mut statement = conn.prepare_cached(BY_TAG)?;
-    let mut rows = statement.query([tag_of(&fingerprint.0)])?;
+    let mut rows = statement.query([short_hash_of(&fingerprint.0)])?;
     while let Some(row) = rows.next()? {
         if row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)? == fingerprint.0 {
             return Ok(Some((loaded_int(row.get(0)?)?, row.get(1)?)));
@@ -197,9 +197,21 @@ pub(crate) fn insert(
     let dedup = keys.dedup.as_ref();
     let seal = keys.seal.as_ref().map(Seal::encode);
     let fingerprint = dedup.map(|dedup| &dedup.fingerprint.0[..]);
-    let tag = dedup.map(|dedup| tag_of(&dedup.fingerprint.0));
+    let short = dedup.map(|dedup| short_hash_of(&dedup.fingerprint.0));
     let head = dedup.map(|dedup| dedup.head.cast_signed());
-    statement.execute((sequence, at.place, at.file, at.offset, at.length, refs, home, tag, fingerprint, head, seal))?;
+    statement.execute((
+        sequence,
+        at.place,
+        at.file,
+        at.offset,
+        at.length,
+        refs,
+        home,
+        short,
+        fingerprint,
+        head,
+        seal,
+    ))?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use rusqlite::{Row, ToSql};
 use crate::error::{Result, failure};
 use crate::records::Stored;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{self as record, Record, Version, VersionId, head_of};
+use orcas_record::{self as record, Record, Version, VersionId, short_hash};
 
 /// A number as SQLite stores it. The log has no number above `i64::MAX`; if it had, this would fail rather than wrap.
 pub(crate) fn stored_int(value: u64) -> Result<i64> {
@@ -23,9 +23,9 @@ pub(crate) fn stored(row: &Row<'_>, sequence: usize, kind: u8, record: usize) ->
     Ok(Stored { sequence: loaded_int(row.get(sequence)?)?, kind, record: blob_bytes(row, record)?, update: None })
 }
 
-/// The tag of a fingerprint or digest: its first eight bytes, by which tables find it.
-pub(crate) fn tag_of(hash: &[u8; 32]) -> i64 {
-    head_of(hash).cast_signed()
+/// The short hash of a fingerprint or digest, by which tables find it.
+pub(crate) fn short_hash_of(hash: &[u8; 32]) -> i64 {
+    short_hash(hash).cast_signed()
 }
 
 pub(crate) fn blob_bytes(row: &Row<'_>, column: usize) -> Result<Bytes> {

@@ -188,7 +188,7 @@ impl World {
             Record::Chunk { at, length, head, .. } => (BlobLocation::Pack { at: *at, length: *length }, *head),
             _ => {
                 let at = codec::in_log(self.file, (self.sequence + 1) * 8);
-                (BlobLocation::Log { at, length }, head_of(&fingerprint.0))
+                (BlobLocation::Log { at, length }, short_hash(&fingerprint.0))
             }
         };
         let sequence = self.emit(record);

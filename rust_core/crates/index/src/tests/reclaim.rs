@@ -136,7 +136,7 @@ fn blobs_are_found_by_their_whole_fingerprint() {
     assert_eq!((reader.blob_fingerprint(4).expect("read"), reader.blob_fingerprint(99).expect("read")), (None, None));
     let mut heads = Vec::new();
     reader.scan_heads_of_shared(&mut |head| heads.push(head)).expect("read");
-    let of = head_of(&[7; 32]);
+    let of = short_hash(&[7; 32]);
     assert_eq!(heads, [of, of, of, u64::MAX]);
 }
 

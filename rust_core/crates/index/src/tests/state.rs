@@ -73,8 +73,8 @@ impl World {
                 BlobLocation::Pack { at, length } => (1, codec::chunk_parts(at), length),
             };
             let shared = blob.shared.map_or("- - -".into(), |(fingerprint, head)| {
-                let tag = head_of(&fingerprint.0).cast_signed();
-                format!("{tag} x'{}' {}", hex(&fingerprint.0), head.cast_signed())
+                let short = short_hash(&fingerprint.0).cast_signed();
+                format!("{short} x'{}' {}", hex(&fingerprint.0), head.cast_signed())
             });
             let sum: u64 = refs.values().sum();
             rows.push(format!("blobs {sequence} {place} {file} {offset} {length} {sum} {home} {shared} -"));
@@ -108,7 +108,7 @@ impl World {
             let update = self.updates.get(sequence).map_or("-".into(), |(update, _)| update.to_string());
             rows.push(format!("versions {sequence} {update}"));
             if let Some(digest) = version.sha256.filter(|_| version.size >= INSTANT_SIZE_MIN) {
-                rows.push(format!("digests {} {sequence}", head_of(&digest).cast_signed()));
+                rows.push(format!("digests {} {sequence}", short_hash(&digest).cast_signed()));
             }
         }
         rows.extend(self.log_files.iter().map(|(file, (first, last))| format!("log_files {file} {first} {last}")));

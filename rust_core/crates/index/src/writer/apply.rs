@@ -19,7 +19,7 @@ use crate::tables::uploads::{self, NewCompletedUpload};
 use crate::tables::versions::VersionWriter;
 use crate::tables::{buckets, documents, packs, stored_int};
 use orcas_base::error::{Error, Result};
-use orcas_record::{BlobLocation, BucketId, BucketRole, Record, Version, head_of};
+use orcas_record::{BlobLocation, BucketId, BucketRole, Record, Version, short_hash};
 
 /// Records in one transaction of a rebuild: enough that a page is written once for many of its rows.
 const BULK_RECORDS: usize = 400_000;
@@ -365,7 +365,7 @@ impl Apply<'_> {
         let (location, fingerprint, shared, head, seal) = match applied.record {
             Record::Content { fingerprint, shared, seal, .. } => {
                 let location = applied.location.ok_or_else(|| failure("a content comes without its place"))?;
-                (location, fingerprint, *shared, head_of(&fingerprint.0), *seal)
+                (location, fingerprint, *shared, short_hash(&fingerprint.0), *seal)
             }
             Record::Chunk { fingerprint, shared, head, at, length, seal } => {
                 (BlobLocation::Pack { at: *at, length: *length }, fingerprint, *shared, *head, *seal)

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use zeroize::Zeroizing;
 
 use super::key::{DATA_KEYS_MAX, KEYS_MAX, Key, KeyState, StoredKey, VERSIONS_MAX, Version};
-use crate::cipher::{Algorithm, TAG_LENGTH, Tag};
+use crate::cipher::{AUTH_TAG_LENGTH, Algorithm, AuthTag};
 use crate::error::{Error, Result};
 use crate::fresh::FreshId;
 use crate::id::{KeyId, SealId, StoreId};
@@ -29,7 +29,7 @@ pub const KEYRING_LENGTH_MAX: usize = HEADER_LENGTH
     + KEYS_MAX * (KEY_LENGTH + 250 + VERSIONS_MAX * VERSION_LENGTH)
     + 4
     + DATA_KEYS_MAX * (1 + 255 + WRAPPED_LENGTH)
-    + TAG_LENGTH
+    + AUTH_TAG_LENGTH
     + CHECKSUM_LENGTH;
 
 const KEY: u8 = 1;
@@ -153,7 +153,7 @@ impl<'a> SealedKeyring<'a> {
         let [code, zeros @ ..] = reader.array::<8>()?;
         let algorithm = Algorithm::from_code(code).filter(|_| zeros == [0; 7]);
         let generation = u64::from_le_bytes(reader.array()?);
-        let Some(algorithm) = algorithm.filter(|_| bytes.len() >= HEADER_LENGTH + TAG_LENGTH) else {
+        let Some(algorithm) = algorithm.filter(|_| bytes.len() >= HEADER_LENGTH + AUTH_TAG_LENGTH) else {
             return damaged("its header has an unknown value");
         };
         Ok(Self { bytes, kdf, store, algorithm, generation })
@@ -176,7 +176,7 @@ impl<'a> SealedKeyring<'a> {
 
     pub(super) fn open(&self, master: &MasterKey) -> Result<(Vec<Key>, Vec<StoredKey>)> {
         let (header, rest) = self.bytes.split_at(HEADER_LENGTH);
-        let (body, tag): (_, &Tag) = rest.split_last_chunk().ok_or(Error::MasterKey)?;
+        let (body, tag): (_, &AuthTag) = rest.split_last_chunk().ok_or(Error::MasterKey)?;
         let id = SealId(Reader(&header[48..]).array()?);
         let mut body = Zeroizing::new(body.to_vec());
         let cipher = master.keyring_cipher(self.algorithm, id);

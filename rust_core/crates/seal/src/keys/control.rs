@@ -6,7 +6,7 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-use crate::cipher::{Algorithm, Cipher, TAG_LENGTH, Tag};
+use crate::cipher::{AUTH_TAG_LENGTH, Algorithm, AuthTag, Cipher};
 use crate::derive::Expander;
 use crate::error::{Error, Result};
 use crate::fresh::FreshId;
@@ -14,7 +14,7 @@ use crate::id::{SEAL_ID_LENGTH, SealId, StoreId};
 use crate::secret::Secret;
 
 const FORMAT: u8 = 1;
-const HEAD_LENGTH: usize = 4 + SEAL_ID_LENGTH;
+const HASHED_PREFIX: usize = 4 + SEAL_ID_LENGTH;
 const CONTROL: &[u8] = b"orcas seal v1 control";
 
 /// The key of the secrets of one store.
@@ -37,7 +37,7 @@ impl ControlKey {
     /// The bytes that are stored of a secret under its name.
     pub fn seal(&self, name: &str, secret: &[u8], fresh: FreshId) -> Vec<u8> {
         let (algorithm, id) = (Algorithm::preferred(), fresh.used());
-        let mut out = Vec::with_capacity(HEAD_LENGTH + secret.len() + TAG_LENGTH);
+        let mut out = Vec::with_capacity(HASHED_PREFIX + secret.len() + AUTH_TAG_LENGTH);
         out.extend_from_slice(&[FORMAT, algorithm.code(), 0, 0]);
         out.extend_from_slice(&id.0);
         let mut body = Zeroizing::new(secret.to_vec());
@@ -52,8 +52,8 @@ impl ControlKey {
     /// # Errors
     /// [`Error::NotAuthentic`] for changed bytes, or those of another name, store or key.
     pub fn open(&self, name: &str, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
-        let (head, rest) = sealed.split_at_checked(HEAD_LENGTH).ok_or(Error::NotAuthentic)?;
-        let (body, tag): (_, &Tag) = rest.split_last_chunk().ok_or(Error::NotAuthentic)?;
+        let (head, rest) = sealed.split_at_checked(HASHED_PREFIX).ok_or(Error::NotAuthentic)?;
+        let (body, tag): (_, &AuthTag) = rest.split_last_chunk().ok_or(Error::NotAuthentic)?;
         let algorithm = Algorithm::from_code(head[1]).filter(|_| head[0] == FORMAT && head[2..4] == [0, 0]);
         let id = SealId(head[4..].try_into().expect("the head has a fixed length"));
         let cipher = self.cipher(algorithm.ok_or(Error::NotAuthentic)?, id);

@@ -4,7 +4,7 @@
 
 use super::data_key::{DataKey, DataKeyId};
 use super::kms::EncryptionContext;
-use crate::cipher::{Algorithm, Cipher, Tag};
+use crate::cipher::{Algorithm, AuthTag, Cipher};
 use crate::derive::Expander;
 use crate::error::{Error, Result};
 use crate::fresh::FreshId;
@@ -36,7 +36,7 @@ pub struct WrappedKey {
     data_key: DataKeyId,
     seal: SealId,
     sealed: [u8; 32],
-    tag: Tag,
+    tag: AuthTag,
 }
 
 impl WrappedKey {

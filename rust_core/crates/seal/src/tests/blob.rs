@@ -3,8 +3,8 @@ use proptest::prelude::*;
 
 use super::{STORE, data_key, fresh};
 use crate::{
-    Algorithm, BlobKey, CheckKey, CustomerKey, DataKey, DataKeyId, Error, METADATA_MAX, SealId, Secret, StoreId, Tag,
-    block_range, tag_count,
+    Algorithm, AuthTag, BlobKey, CheckKey, CustomerKey, DataKey, DataKeyId, Error, METADATA_MAX, SealId, Secret,
+    StoreId, auth_tag_count, block_range,
 };
 
 const BLOCK: u64 = BLOCK_SIZE as u64;
@@ -15,19 +15,19 @@ fn content(length: usize) -> Vec<u8> {
 
 struct Sealed {
     bytes: Vec<u8>,
-    tags: Vec<Tag>,
+    tags: Vec<AuthTag>,
     key: BlobKey,
 }
 
 fn sealed(algorithm: Algorithm, length: usize) -> Sealed {
     let mut bytes = content(length);
-    let mut tags = vec![[0; 16]; tag_count(length as u64) as usize];
+    let mut tags = vec![[0; 16]; auth_tag_count(length as u64) as usize];
     let mut sealer = data_key(2).sealer(algorithm, fresh(3), length as u64);
     sealer.seal_in_place(&mut bytes, &mut tags).unwrap();
     Sealed { bytes, tags, key: sealer.finish().unwrap() }
 }
 
-fn opens(key: &BlobKey, first: u64, length: u64, bytes: &[u8], tags: &[Tag]) -> Result<Vec<u8>, Error> {
+fn opens(key: &BlobKey, first: u64, length: u64, bytes: &[u8], tags: &[AuthTag]) -> Result<Vec<u8>, Error> {
     let mut bytes = bytes.to_vec();
     key.open_in_place(first, length, &mut bytes, tags).map(|()| bytes)
 }
@@ -140,7 +140,7 @@ fn blocks_cannot_be_exchanged_moved_or_cut() {
     for algorithm in [Algorithm::Aes256Gcm, Algorithm::ChaCha20Poly1305] {
         let length = 3 * BLOCK;
         let sealed = sealed(algorithm, length as usize);
-        let fails = |first, length, bytes: &[u8], tags: &[Tag]| {
+        let fails = |first, length, bytes: &[u8], tags: &[AuthTag]| {
             assert_eq!(opens(&sealed.key, first, length, bytes, tags), Err(Error::NotAuthentic));
         };
         let (one, two, three) =
@@ -171,7 +171,7 @@ fn an_empty_blob_has_a_tag() {
 fn blocks_that_do_not_fit_are_refused() {
     let sealed = sealed(Algorithm::Aes256Gcm, 2 * BLOCK_SIZE + 5);
     let (length, tags) = (2 * BLOCK + 5, &sealed.tags);
-    let refused = |first, bytes: &[u8], tags: &[Tag]| {
+    let refused = |first, bytes: &[u8], tags: &[AuthTag]| {
         assert!(matches!(opens(&sealed.key, first, length, bytes, tags), Err(Error::Blocks { .. })), "{first}");
     };
     refused(0, &sealed.bytes[..BLOCK_SIZE - 1], &tags[..1]);

@@ -13,10 +13,10 @@ use super::{kinds, lost_keys};
 use orcas_base::block::BLOCK_SIZE;
 use orcas_decide::{Body, ChunkPlace, Intent, PutObject, Sharing};
 use orcas_fs_testing::SimDisk;
-use orcas_fsck::{CheckOptions, CheckProgress, CheckReport, FindingKind, TagCounts, check_store};
+use orcas_fsck::{AuthTagCounts, CheckOptions, CheckProgress, CheckReport, FindingKind, check_store};
 use orcas_index::BlobEntry;
 use orcas_record::{Attributes, Bucket, Encryption, NamedKey, ObjectHeaders, Record, Seal, SealedHeaders};
-use orcas_seal::TAG_LENGTH;
+use orcas_seal::AUTH_TAG_LENGTH;
 use orcas_store::{ContentKeys, Sealing};
 
 fn store() -> Store {
@@ -214,7 +214,7 @@ fn put_changed(store: &Store, bucket: &Bucket, key: &str, change: impl FnOnce(&m
 }
 
 /// What is whole and sealed: contents of the log, chunks and segments, with and without a context, and for a customer.
-fn put_whole(store: &Store, bucket: &Bucket) -> TagCounts {
+fn put_whole(store: &Store, bucket: &Bucket) -> AuthTagCounts {
     let mut count = 0;
     for (n, length) in [10, 1_000, 65_536, 200_000].into_iter().enumerate() {
         for encryption in [Encryption::Managed, bound_to(b"{}"), bound_to(b"{\"a\":\"b\"}")] {
@@ -237,7 +237,7 @@ fn put_whole(store: &Store, bucket: &Bucket) -> TagCounts {
     let sealing = Sealing { encryption: Some(encryption.clone()), key: Some(key) };
     let body = store.handle().content().sealed_body(bucket, &sealing, &noise(1_000, 60)).unwrap();
     put_as(store, bucket, ("customers", encryption), (&noise(1_000, 60), body));
-    TagCounts { verified: count + 40, of_customers: 1, without_key: 0 }
+    AuthTagCounts { verified: count + 40, of_customers: 1, without_key: 0 }
 }
 
 #[test]
@@ -254,14 +254,14 @@ fn with_the_keys_every_tag_of_what_is_sealed_is_verified() {
         assert!(report.is_clean(), "{report:#?}");
         assert_eq!(report.tags, expected);
     }
-    let without = TagCounts { verified: 0, without_key: expected.verified, ..expected };
+    let without = AuthTagCounts { verified: 0, without_key: expected.verified, ..expected };
     for report in [check(store.path()), check_with_keys(&store, &*OneKey::new(8))] {
         assert!(report.is_clean(), "{report:#?}");
         assert_eq!(report.tags, without);
     }
     let unread = CheckOptions { read_content: false, ..OPTIONS };
     let report = check_store(&file_system(), store.path(), &unread, Some(&*OneKey::new(7)), &CheckProgress::default());
-    assert_eq!(report.unwrap().tags, TagCounts::default());
+    assert_eq!(report.unwrap().tags, AuthTagCounts::default());
 }
 
 #[test]
@@ -294,11 +294,11 @@ fn sealed_metadata_that_was_changed_under_its_checksums_is_damage() {
     for report in [check(store.path()), check_with_keys(&store, &*OneKey::new(8))] {
         assert!(report.is_clean(), "only the tags tell: {report:#?}");
         // The metadata of five, and three contents: three of the five share one.
-        assert_eq!(report.tags, TagCounts { without_key: 8, ..TagCounts::default() });
+        assert_eq!(report.tags, AuthTagCounts { without_key: 8, ..AuthTagCounts::default() });
     }
     for report in [running, check_with_keys(&store, &*OneKey::new(7))] {
         assert_eq!(kinds(&report), [FindingKind::Blob].into());
-        assert_eq!(report.tags, TagCounts { verified: 5, ..TagCounts::default() });
+        assert_eq!(report.tags, AuthTagCounts { verified: 5, ..AuthTagCounts::default() });
         assert_eq!(lost_keys(&report), ["flipped", "cut", "algorithm"].map(|key| format!("bkt/{key}")).into());
     }
 }
@@ -351,7 +351,7 @@ fn sealed_metadata_of_incomplete_uploads_is_verified() {
     store.close();
     for report in [check(store.path()), check_with_keys(&store, &*OneKey::new(8))] {
         assert!(report.is_clean(), "only the tags tell: {report:#?}");
-        assert_eq!(report.tags, TagCounts { verified: 0, of_customers: 2, without_key: 4 });
+        assert_eq!(report.tags, AuthTagCounts { verified: 0, of_customers: 2, without_key: 4 });
     }
     for report in [running, check_with_keys(&store, &*OneKey::new(7))] {
         assert_eq!(kinds(&report), [FindingKind::Blob].into());
@@ -363,7 +363,7 @@ fn sealed_metadata_of_incomplete_uploads_is_verified() {
                 .iter()
                 .all(|loss| loss.upload.is_some() && loss.reason == "its metadata does not match its tag")
         );
-        assert_eq!(report.tags, TagCounts { verified: 2, of_customers: 2, without_key: 0 });
+        assert_eq!(report.tags, AuthTagCounts { verified: 2, of_customers: 2, without_key: 0 });
     }
 }
 
@@ -379,7 +379,7 @@ fn sealed_content_that_was_changed_under_its_checksums_is_damage() {
         first.swap_with_slice(&mut second[..BLOCK_SIZE]);
     });
     put_changed(&store, &bucket, "cut", |stored| {
-        stored.drain(3 * BLOCK_SIZE..3 * BLOCK_SIZE + TAG_LENGTH);
+        stored.drain(3 * BLOCK_SIZE..3 * BLOCK_SIZE + AUTH_TAG_LENGTH);
         stored.drain(..BLOCK_SIZE);
     });
     put_changed(&store, &bucket, "algorithm", |stored| *stored.last_mut().unwrap() = 9);

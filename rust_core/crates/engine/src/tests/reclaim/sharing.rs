@@ -11,7 +11,7 @@ use orcas_checksum::Md5Hasher;
 use orcas_decide::{
     Body, BucketChange, ChunkPlace, Failure, Intent, Outcome, Precondition, Refusal, SettingsChange, Sharing, View,
 };
-use orcas_record::{BucketSettings, Chunking, HEAD_LENGTH, Record, RefLevel, Sequence};
+use orcas_record::{BucketSettings, Chunking, HASHED_PREFIX, Record, RefLevel, Sequence};
 
 fn places(body: &Body) -> Vec<ChunkPlace> {
     match body {
@@ -121,7 +121,7 @@ fn fast_looks_up_what_the_filter_knows_and_offers_the_rest() {
         Body::Chunks(chunks) => chunks.iter().map(|chunk| chunk.sharing).collect(),
         Body::Inline(_) => Vec::new(),
     };
-    for (key, length) in [("small", 3_000), ("large", CHUNK + HEAD_LENGTH + 5)] {
+    for (key, length) in [("small", 3_000), ("large", CHUNK + HASHED_PREFIX + 5)] {
         let bytes = noise(length, length as u64);
         // Until the filter is there, everything may be known.
         steps.reopen();
@@ -346,7 +346,7 @@ fn chunks_go_on_when_no_more_may_be_held() {
         let bucket = steps.bucket_of(name, "root", settings);
         let bytes = noise(CHUNK * 3 + 7, 1);
         let blobs = steps.put(&bucket, "before", &bytes);
-        for left in [0, HEAD_LENGTH as u64] {
+        for left in [0, HASHED_PREFIX as u64] {
             let all = steps.shared().content.held.take((64 << 20) - left).unwrap();
             assert_eq!(steps.put(&bucket, "after", &bytes), blobs);
             drop(all);
@@ -372,7 +372,7 @@ fn the_filter_grows_and_forgets_nothing() {
     }
     let known = |steps: &Steps, seed: u64| {
         let fingerprint = steps.fingerprint(&bucket, &noise(300, seed));
-        steps.shared().catalog.heads.maybe_known(orcas_record::head_of(&fingerprint.0))
+        steps.shared().catalog.heads.maybe_known(orcas_record::short_hash(&fingerprint.0))
     };
     for round in 0..3 {
         assert!((0..400).all(|seed| known(&steps, seed)), "{round}");
@@ -439,7 +439,7 @@ fn contents_and_chunks_share() {
         if loaded {
             steps.stepper().fill_heads().unwrap();
         }
-        for (length, seed) in [(5_000, 1), (HEAD_LENGTH, 2), (HEAD_LENGTH + 1, 3), (CHUNK, 4)] {
+        for (length, seed) in [(5_000, 1), (HASHED_PREFIX, 2), (HASHED_PREFIX + 1, 3), (CHUNK, 4)] {
             for small_first in [true, false] {
                 let bytes = noise(length, seed * 2 + u64::from(small_first));
                 for small in [small_first, !small_first] {

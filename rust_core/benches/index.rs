@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use orcas_checksum::Etag;
-use orcas_index::{Applied, HeadRow, Index, IndexOptions, Reader, Writer};
+use orcas_index::{Applied, Index, IndexOptions, ListedRow, Reader, Writer};
 use orcas_record::placement::codec;
 use orcas_record::{
     Attributes, BlobLocation, Bucket, BucketId, BucketRole, BucketSettings, Extent, Fingerprint, ObjectHeaders, Record,
@@ -254,11 +254,11 @@ fn pages(index: &Index) {
             let mut from = b"data/".to_vec();
             for _ in 0..500 {
                 let mut key = Vec::new();
-                let mut keep = |head: HeadRow<'_>| {
-                    key = head.key.into_owned();
+                let mut keep = |row: ListedRow<'_>| {
+                    key = row.key.into_owned();
                     true
                 };
-                reader.scan_heads(BucketId(bucket), &from, true, None, 1, &mut keep).expect("read");
+                reader.scan_current(BucketId(bucket), &from, true, None, 1, &mut keep).expect("read");
                 from = key[..b"data/".len() + 17].to_vec();
                 *from.last_mut().expect("not empty") = b'/' + 1;
             }
@@ -270,10 +270,10 @@ fn pages(index: &Index) {
 
 fn page(reader: &Reader<'_>, bucket: u64, from: &[u8]) {
     let mut seen = 0;
-    let visit = &mut |_: orcas_index::HeadRow<'_>| {
+    let visit = &mut |_: orcas_index::ListedRow<'_>| {
         seen += 1;
         true
     };
-    reader.scan_heads(BucketId(bucket), from, true, None, 1000, visit).expect("a page");
+    reader.scan_current(BucketId(bucket), from, true, None, 1000, visit).expect("a page");
     assert_eq!(seen, 1000);
 }

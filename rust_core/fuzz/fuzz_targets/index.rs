@@ -157,7 +157,7 @@ fn read(index: &Index) -> orcas_base::error::Result<()> {
     stored.extend(reader.versions_after(Sequence::MIN, ROWS)?);
     for id in (0..BUCKETS).map(BucketId) {
         stored.extend(reader.objects(id, Bound::Unbounded, ROWS)?);
-        reader.scan_heads(id, b"", true, None, ROWS, &mut |_| true)?;
+        reader.scan_current(id, b"", true, None, ROWS, &mut |_| true)?;
         reader.every_version(id, &mut |_| true)?;
         reader.counts(id)?;
         reader.bucket_is_empty(id)?;

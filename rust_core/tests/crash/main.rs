@@ -86,7 +86,7 @@ fn live(seed: u64, tally: &Arc<Tally>) {
             run.reclaim(steps);
             match run.rng.below(12) {
                 0 => run.make_spare().unwrap(),
-                10 => run.stepper.fill_heads().unwrap(),
+                10 => run.stepper.fill_prefix_hashes().unwrap(),
                 11 => run.finish_readers(),
                 1..4 => run.apply(),
                 4 => run.idle(Duration::from_millis(200)),

@@ -34,7 +34,7 @@ pub struct Hashes {
 }
 
 /// Bytes that are no part of a piece are copied to be hashed later, up to the beginning of a chunk that is held until
-/// its head is known.
+/// its prefix hash is known.
 const COPIED_MAX: usize = HASHED_PREFIX;
 
 impl Hashes {

@@ -30,7 +30,7 @@ use orcas_base::sync::RwLock;
 use orcas_base::sync::atomic::{AtomicU64, Ordering};
 use orcas_index::Index;
 use orcas_record::{Bucket, Record, Sequence};
-use recent::blob_references::shared_head;
+use recent::blob_references::shared_prefix_hash;
 use recent::overlay::keys_of;
 
 pub use buckets::BucketTable;
@@ -56,7 +56,9 @@ pub use recent::key_changes::ADDED;
 pub use recent::key_changes::{Change, Current, KeyChanges, Known, NewerChanges};
 pub use recent::overlay::{BlobPlace, Overlay, StoredBytes};
 pub use retired_segments::RetiredSegments;
-pub use sharing::{FingerprintPins, HeadFilter, fill_head_filter, instant_source, pin_known, published_blob};
+pub use sharing::{
+    FingerprintPins, PrefixHashFilter, fill_prefix_hash_filter, instant_source, pin_known, published_blob,
+};
 pub use under_prefix::under_prefix;
 
 /// What there is.
@@ -75,7 +77,7 @@ pub struct Catalog {
     pub retired_segments: Arc<RetiredSegments>,
     pub reclaim_pause: Arc<ReclaimPause>,
     /// Of shared blobs.
-    pub heads: HeadFilter,
+    pub prefix_hashes: PrefixHashFilter,
     pub pins: Arc<FingerprintPins>,
 }
 
@@ -100,14 +102,14 @@ impl Catalog {
             epochs: Arc::default(),
             retired_segments: Arc::default(),
             reclaim_pause: Arc::default(),
-            heads: HeadFilter::default(),
+            prefix_hashes: PrefixHashFilter::default(),
             pins: Arc::default(),
         }
     }
 
     /// Makes records visible: the overlay first, then what the cache has of their keys goes. `decided` has the records,
-    /// `buckets` are those after them, and `moved` tells what was moved. True, once, when the filter of heads is to be
-    /// filled anew.
+    /// `buckets` are those after them, and `moved` tells what was moved. True, once, when the filter of prefix hashes
+    /// is to be filled anew.
     pub fn publish<'r>(
         &self,
         records: impl Iterator<Item = (Sequence, &'r Record)> + Clone,
@@ -115,7 +117,8 @@ impl Catalog {
         buckets: &Arc<BucketTable>,
         moved: Moved,
     ) -> bool {
-        let wants_heads = self.heads.note(records.clone().filter_map(|(_, record)| shared_head(record)));
+        let wants_refill =
+            self.prefix_hashes.note(records.clone().filter_map(|(_, record)| shared_prefix_hash(record)));
         {
             let mut overlay = self.overlay.write();
             for (sequence, record) in records.clone() {
@@ -144,7 +147,7 @@ impl Catalog {
             }
         }
         self.updates.fetch_add(updates, Ordering::Release);
-        wants_heads
+        wants_refill
     }
 
     /// One of clients.

@@ -97,7 +97,7 @@ pub fn newest_shown(
 ) -> Result<Option<Sequence>> {
     let mut newest = None;
     reader.versions_of_key(key, before, usize::MAX, &mut |row| {
-        newest = (!changes.hide(row.version_id, row.head.sequence)).then_some(row.head.sequence);
+        newest = (!changes.hide(row.version_id, row.listed.sequence)).then_some(row.listed.sequence);
         newest.is_none()
     })?;
     Ok(newest)

@@ -4,7 +4,7 @@
 //! Invariants. A chunk counts only if a committed manifest names it. Its location is passed to the log only after a
 //! sync that began when all its bytes were written. A pack whose sync failed takes no more chunks and is never synced
 //! again. A pack's header and directory entry are durable before any chunk in it is. This crate does not know records
-//! (except for the definition of a head), the log, the index or the engine. `docs/format.md` specifies every byte.
+//! (except for the definition of a prefix hash), the log, the index or the engine. `docs/format.md` specifies every byte.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 

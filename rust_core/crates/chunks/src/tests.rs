@@ -87,7 +87,7 @@ fn chunks_round_trip_in_any_range_and_after_reopening() {
 }
 
 #[test]
-fn a_written_chunk_carries_the_head_of_its_content() {
+fn a_written_chunk_carries_the_prefix_hash_of_its_content() {
     let dir = tempfile::tempdir().unwrap();
     let packs = open(dir.path(), &[]).unwrap();
     for length in [0, 1, HASHED_PREFIX - 1, HASHED_PREFIX, HASHED_PREFIX + 1, 3 * HASHED_PREFIX + 5] {
@@ -95,7 +95,7 @@ fn a_written_chunk_carries_the_head_of_its_content() {
         let covered = blake3::keyed_hash(&KEY, &bytes[..length.min(HASHED_PREFIX)]);
         for piece in [999, HASHED_PREFIX - 1, HASHED_PREFIX, HASHED_PREFIX + 1, 4 * HASHED_PREFIX] {
             let chunk = put(&packs, &bytes, piece);
-            assert_eq!(chunk.head, short_hash(covered.as_bytes()), "{length} bytes in pieces of {piece}");
+            assert_eq!(chunk.prefix_hash, short_hash(covered.as_bytes()), "{length} bytes in pieces of {piece}");
             assert_eq!(chunk.fingerprint, *blake3::keyed_hash(&KEY, &bytes).as_bytes());
         }
     }

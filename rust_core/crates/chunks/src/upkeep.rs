@@ -54,7 +54,7 @@ impl Packs {
     }
 
     /// Copies the chunk into the open pack, with its fingerprint and checksums, and verifies each block. Its own pack is
-    /// closed if it is the open one. The copy has no head, because moving a chunk does not need it.
+    /// closed if it is the open one. The copy has no prefix hash, because moving a chunk does not need it.
     pub fn copy(&self, at: ChunkLocation) -> Result<WrittenChunk> {
         self.close(at.pack());
         let (source, prefix) = self.prefix(at)?;

@@ -25,8 +25,8 @@ pub struct WrittenChunk {
     pub length: u32,
     /// BLAKE3 of the content, keyed with the scope's key.
     pub fingerprint: [u8; 32],
-    /// `record::short_hash` the content's first `record::HASHED_PREFIX` bytes, keyed like the fingerprint; 0 in a copy.
-    pub head: u64,
+    /// Of the first `record::HASHED_PREFIX` bytes of the content, keyed like the fingerprint; 0 in a copy.
+    pub prefix_hash: u64,
     /// Determines which sync of the pack covers it.
     pub(super) ordinal: u64,
     pub(super) file: Arc<Pack>,
@@ -53,14 +53,14 @@ pub struct ChunkWriter {
     /// Bytes that went into the fingerprint.
     hashed: u64,
     /// Set once `HASHED_PREFIX` bytes were hashed.
-    head: Option<u64>,
+    prefix_hash: Option<u64>,
     crcs: BlockCrcs,
 }
 
 impl ChunkWriter {
     pub(super) fn new(frame: FrameWriter, scope_key: &[u8; 32]) -> Self {
         let crcs = BlockCrcs::with_capacity(block_count(frame.length as usize));
-        Self { frame, hasher: blake3::Hasher::new_keyed(scope_key), hashed: 0, head: None, crcs }
+        Self { frame, hasher: blake3::Hasher::new_keyed(scope_key), hashed: 0, prefix_hash: None, crcs }
     }
 
     /// Writes the next bytes of the content, in pieces of any size; in total not more than was reserved.
@@ -82,9 +82,9 @@ impl ChunkWriter {
         let before = self.hashed;
         self.hashed += bytes.len() as u64;
         let mut rest = bytes;
-        if self.head.is_none() && self.hashed >= HASHED_PREFIX as u64 {
+        if self.prefix_hash.is_none() && self.hashed >= HASHED_PREFIX as u64 {
             let (first, later) = bytes.split_at(HASHED_PREFIX - before as usize);
-            self.head = Some(short_hash(self.hasher.update(first).finalize().as_bytes()));
+            self.prefix_hash = Some(short_hash(self.hasher.update(first).finalize().as_bytes()));
             rest = later;
         }
         self.hasher.update(rest);
@@ -93,8 +93,8 @@ impl ChunkWriter {
     /// Writes the header. Exactly the reserved length must have been written.
     pub fn finish(self) -> Result<WrittenChunk> {
         let fingerprint = self.hasher.finalize().into();
-        let head = self.head.unwrap_or_else(|| short_hash(&fingerprint));
-        self.frame.finish(fingerprint, head, &self.crcs.finish())
+        let prefix_hash = self.prefix_hash.unwrap_or_else(|| short_hash(&fingerprint));
+        self.frame.finish(fingerprint, prefix_hash, &self.crcs.finish())
     }
 }
 
@@ -130,7 +130,7 @@ impl FrameWriter {
     }
 
     /// Writes the header; `crcs` are the unsalted checksums of the content's blocks.
-    pub fn finish(mut self, fingerprint: [u8; 32], head: u64, crcs: &[u32]) -> Result<WrittenChunk> {
+    pub fn finish(mut self, fingerprint: [u8; 32], prefix_hash: u64, crcs: &[u32]) -> Result<WrittenChunk> {
         if self.written != u64::from(self.length) {
             return Err(Error::Record { reason: "fewer bytes than were reserved for the chunk" });
         }
@@ -139,7 +139,7 @@ impl FrameWriter {
         self.finished = true;
         let ordinal = self.pack.finish(self.range());
         let (file, at, length) = (Arc::clone(&self.pack), codec::chunk(self.pack.number, self.offset), self.length);
-        Ok(WrittenChunk { at, length, fingerprint, head, ordinal, file })
+        Ok(WrittenChunk { at, length, fingerprint, prefix_hash, ordinal, file })
     }
 
     fn range(&self) -> Range<u64> {

@@ -215,9 +215,9 @@ impl PlacedChunk {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkPlace {
-    /// Written for this body and durable there. `head` is [`orcas_record::short_hash`] its bytes. `seal` is there if it is
+    /// Written for this body and durable there. `prefix_hash` is that of its bytes. `seal` is there if it is
     /// sealed.
-    New { head: u64, at: ChunkLocation, seal: Option<Seal> },
+    New { prefix_hash: u64, at: ChunkLocation, seal: Option<Seal> },
     /// Not written: this blob holds the same bytes. It was found with a pin on its fingerprint, so it is still there
     /// when the body is decided, and is not looked up again.
     Known { blob: Sequence },

@@ -11,9 +11,9 @@ const ENTRY_LEN: usize = 80;
 /// Bytes that the record of a moved version takes at most.
 pub fn record_len(version: &Version) -> usize {
     // Both keys, of which neither is longer than that.
-    let head = RECORD_LEN + 2 * KEY_LEN_MAX + version.parts.len() * ENTRY_LEN;
+    let fixed = RECORD_LEN + 2 * KEY_LEN_MAX + version.parts.len() * ENTRY_LEN;
     let metadata = version.headers.metadata_len(ENTRY_LEN);
-    head + manifest_len(&version.manifest) + metadata + attributes_len(&version.attributes)
+    fixed + manifest_len(&version.manifest) + metadata + attributes_len(&version.attributes)
 }
 
 /// Bytes by which the records of a decision may exceed those that every decision brings: what their manifests, headers

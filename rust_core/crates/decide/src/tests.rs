@@ -50,7 +50,7 @@ fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent 
         sharing: Sharing::Off,
         length: (size - (at << 22)).min(4 << 20) as u32,
         sealed: false,
-        place: ChunkPlace::New { head: 0, at: codec::chunk(1, at * 8), seal: None },
+        place: ChunkPlace::New { prefix_hash: 0, at: codec::chunk(1, at * 8), seal: None },
         pin: None,
     });
     Intent::PutObject(Box::new(PutObject {
@@ -251,7 +251,7 @@ fn a_content_takes_an_earlier_one_only_when_it_asks_for_it() {
 #[test]
 fn chunks_of_one_body_share_and_a_known_one_brings_no_record() {
     let mut state = TestView::with_bucket();
-    let place = |at: u64| ChunkPlace::New { head: 0, at: codec::chunk(1, at * 4096), seal: None };
+    let place = |at: u64| ChunkPlace::New { prefix_hash: 0, at: codec::chunk(1, at * 4096), seal: None };
     let body = vec![
         chunk(1, Sharing::Sought, place(1)),
         chunk(2, Sharing::Offered, place(2)),

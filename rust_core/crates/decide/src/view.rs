@@ -35,8 +35,8 @@ pub trait View {
     /// Whether the layers of a bucket that has some show no version, delete markers included. May say no while versions
     /// that were deleted in this batch are the last.
     fn shows_nothing(&self, bucket: &Bucket) -> Result<bool>;
-    /// The current version in a layer, which is the bucket itself if that has no layers. `None` when there is none or it is a
-    /// delete marker.
+    /// The current version in a layer, which is the bucket itself if that has no layers. `None` when there is none or
+    /// it is a delete marker.
     fn layer_object(&self, layer: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     /// The version with this id, current or not, also a delete marker.
     fn layer_version(&self, layer: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>>;
@@ -45,9 +45,10 @@ pub trait View {
     /// As [`Layers::pass_hidden`](super::Layers::pass_hidden).
     fn pass_hidden_in(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Sequence>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
-    /// The blob that a body of `length` bytes with this fingerprint may name. `head` is that of the body, when it is
+    /// The blob that a body of `length` bytes with this fingerprint may name. `prefix_hash` is that of the body, when it is
     /// known: a hint that may save a lookup.
-    fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, head: Option<u64>) -> Result<Option<Sequence>>;
+    fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, prefix_hash: Option<u64>)
+    -> Result<Option<Sequence>>;
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>>;
     fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>>;
     /// The current objects of a bucket that never had versioning, as far as their keys begin with `prefix`: key and sequence

@@ -13,7 +13,7 @@ use super::reclaim::{ReclaimLimits, Reclaimer, Step};
 use super::upkeep::UpkeepTask;
 use crate::opening::open::{Opened, open};
 use orcas_base::error::{Error, Result};
-use orcas_catalog::{ListVersions, ListedVersion, VersionSink, fill_head_filter};
+use orcas_catalog::{ListVersions, ListedVersion, VersionSink, fill_prefix_hash_filter};
 use orcas_record::{BucketId, Extent, Sequence, VersionId};
 
 /// An open store.
@@ -70,8 +70,8 @@ impl Scheduled {
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn fill_heads(handle: &Handle) -> Result<()> {
-        fill_head_filter(&handle.shared.catalog)
+    pub fn fill_prefix_hashes(handle: &Handle) -> Result<()> {
+        fill_prefix_hash_filter(&handle.shared.catalog)
     }
 
     /// As [`super::Engine::close`]. The dump of the index that is left.

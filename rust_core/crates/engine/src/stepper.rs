@@ -11,7 +11,7 @@ use super::upkeep::UpkeepTask;
 use crate::commit::apply::Applier;
 use crate::opening::open::{Opened, open};
 use orcas_base::error::Result;
-use orcas_catalog::fill_head_filter;
+use orcas_catalog::fill_prefix_hash_filter;
 use orcas_decide::{Intent, MovePrefix};
 
 pub struct Stepper {
@@ -113,8 +113,8 @@ impl Stepper {
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn fill_heads(&self) -> Result<()> {
-        fill_head_filter(&self.handle.shared.catalog)
+    pub fn fill_prefix_hashes(&self) -> Result<()> {
+        fill_prefix_hash_filter(&self.handle.shared.catalog)
     }
 
     /// The state of an index in memory, as a later [`super::IndexPlace::Memory`] takes it.

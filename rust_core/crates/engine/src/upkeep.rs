@@ -9,7 +9,7 @@ pub(crate) enum UpkeepTask {
     Ballast,
     Checkpoint,
     /// The filter of shared blobs is wanted, or wanted larger.
-    Heads,
+    PrefixHashes,
     Stop,
 }
 

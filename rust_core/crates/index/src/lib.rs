@@ -30,7 +30,7 @@ pub use options::{IndexOptions, IndexPlace};
 pub use reader::{ReadTransaction, Reader};
 pub use records::{Applied, Stored};
 pub use scan::{BlobEntry, RowCounts, UploadPart};
-pub use tables::heads::HeadRow;
+pub use tables::heads::ListedRow;
 pub use tables::history::{VersionFrom, VersionRow};
 pub use tables::packs::{PackUsage, PackedBlob};
 pub use tables::uploads::{Completed, PartRow, UploadFrom, UploadRow};

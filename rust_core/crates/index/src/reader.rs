@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::error::{self, failure};
 use super::files::{Pool, Pooled};
 use super::records::Stored;
-use super::tables::heads::{self, HeadRow};
+use super::tables::heads::{self, ListedRow};
 use super::tables::history::{self, VersionFrom, VersionRow};
 use super::tables::packs::{self, PackUsage, PackedBlob};
 use super::tables::uploads::{self, Completed, PartRow, UploadFrom, UploadRow};
@@ -109,9 +109,9 @@ impl<'i> Reader<'i> {
         })
     }
 
-    /// The head of a key: what a listing shows of it.
-    pub fn head(&self, bucket: BucketId, key: &[u8]) -> Result<Option<HeadRow<'static>>> {
-        self.with(|conn| heads::head(conn, bucket, key))
+    /// The current row of a key: what a listing shows of it.
+    pub fn current(&self, bucket: BucketId, key: &[u8]) -> Result<Option<ListedRow<'static>>> {
+        self.with(|conn| heads::current(conn, bucket, key))
     }
 
     /// The record of a key's current version; `None` when there is none or it is a delete marker.
@@ -237,12 +237,12 @@ impl<'i> Reader<'i> {
         self.with(|conn| blobs::dead(conn, after, limit))
     }
 
-    /// Calls `visit` with the head of every shared blob. Reads in pages, each a transaction of its own unless in a
+    /// Calls `visit` with the prefix hash of every shared blob. Reads in pages, each a transaction of its own unless in a
     /// read transaction.
-    pub fn scan_heads_of_shared(&self, visit: &mut dyn FnMut(u64)) -> Result<()> {
+    pub fn scan_prefix_hashes(&self, visit: &mut dyn FnMut(u64)) -> Result<()> {
         let mut from = Some(0);
         while let Some(after) = from {
-            from = self.with(|conn| blobs::heads_page(conn, after, visit))?;
+            from = self.with(|conn| blobs::prefix_hashes_page(conn, after, visit))?;
         }
         Ok(())
     }
@@ -353,16 +353,16 @@ impl<'i> Reader<'i> {
         self.with(|conn| uploads::completed(conn, upload))
     }
 
-    /// Heads of a bucket in byte order of their keys, from `from` (`inclusive` or after it) to before `until`, at most
-    /// `limit` or until `visit` returns false. The cost grows with the number visited.
-    pub fn scan_heads(
+    /// Current rows of a bucket in byte order of their keys, from `from` (`inclusive` or after it) to before `until`,
+    /// at most `limit` or until `visit` returns false. The cost grows with the number visited.
+    pub fn scan_current(
         &self,
         bucket: BucketId,
         from: &[u8],
         inclusive: bool,
         until: Option<&[u8]>,
         limit: usize,
-        visit: &mut dyn FnMut(HeadRow<'_>) -> bool,
+        visit: &mut dyn FnMut(ListedRow<'_>) -> bool,
     ) -> Result<()> {
         self.with(|conn| heads::scan(conn, bucket, from, inclusive, until, limit, visit))
     }

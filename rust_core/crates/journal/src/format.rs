@@ -109,12 +109,12 @@ impl Frame {
             out.truncate(start);
             return false;
         }
-        let head = &mut out[start..start + FRAME_HEADER];
-        head[4..8].copy_from_slice(&(length as u32).to_le_bytes());
-        head[8..16].copy_from_slice(&place.sequence.to_le_bytes());
-        head[16..24].copy_from_slice(&time_ms.to_le_bytes());
-        head[24..26].copy_from_slice(&place.ordinal.to_le_bytes());
-        head[26] = kind as u8;
+        let header = &mut out[start..start + FRAME_HEADER];
+        header[4..8].copy_from_slice(&(length as u32).to_le_bytes());
+        header[8..16].copy_from_slice(&place.sequence.to_le_bytes());
+        header[16..24].copy_from_slice(&time_ms.to_le_bytes());
+        header[24..26].copy_from_slice(&place.ordinal.to_le_bytes());
+        header[26] = kind as u8;
         let crc = block_crc(&out[start + 4..]) ^ salt;
         out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
         true
@@ -122,18 +122,18 @@ impl Frame {
 
     /// The frame at the beginning of `bytes`, not verified yet. `None` if there can be none.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let head = bytes.get(..FRAME_HEADER)?;
-        let kind = match head[26] {
+        let header = bytes.get(..FRAME_HEADER)?;
+        let kind = match header[26] {
             1 => FrameKind::Event,
             2 => FrameKind::State,
             3 => FrameKind::Mark,
             _ => return None,
         };
-        let length = u32::from_le_bytes(field(head, 4)) as usize;
+        let length = u32::from_le_bytes(field(header, 4)) as usize;
         let place =
-            Place { sequence: u64::from_le_bytes(field(head, 8)), ordinal: u16::from_le_bytes(field(head, 24)) };
-        let time_ms = u64::from_le_bytes(field(head, 16));
-        let crc = u32::from_le_bytes(field(head, 0));
+            Place { sequence: u64::from_le_bytes(field(header, 8)), ordinal: u16::from_le_bytes(field(header, 24)) };
+        let time_ms = u64::from_le_bytes(field(header, 16));
+        let crc = u32::from_le_bytes(field(header, 0));
         (length <= PAYLOAD_MAX).then_some(Self { kind, place, time_ms, length, crc })
     }
 

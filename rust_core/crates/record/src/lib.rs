@@ -186,7 +186,7 @@ pub enum RefLevel {
     Off,
     /// Every content and chunk.
     Full,
-    /// Only content whose head may be known according to the filter.
+    /// Only content whose prefix hash may be known according to the filter.
     Fast,
 }
 
@@ -328,7 +328,7 @@ pub enum Record {
         /// As for contents.
         shared: bool,
         /// See [`HASHED_PREFIX`].
-        head: u64,
+        prefix_hash: u64,
         at: ChunkLocation,
         length: u32,
         /// As for contents.

@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use super::layered_versions::{list_histories, shows_no_version};
 use super::objects::{
-    ListObjects, ListPage, Listed, PageSink, RESTARTS_MAX, applied_to, common_prefix, list_objects, of_head, of_object,
-    start_of, successor,
+    ListObjects, ListPage, Listed, PageSink, RESTARTS_MAX, applied_to, common_prefix, list_objects, of_listed,
+    of_object, start_of, successor,
 };
 use super::versions::{ListVersions, ListedVersion, VersionMarker, VersionSink, list_versions};
 use crate::Catalog;
@@ -251,8 +251,8 @@ impl LayerRows<'_, '_> {
                 Bound::Excluded(key) => (&key[..], false),
                 Bound::Unbounded => (&b""[..], true),
             };
-            self.reader.scan_heads(self.layer, key, inclusive, None, self.fetch, &mut |head| {
-                rows.insert(Bytes::copy_from_slice(&head.key), Some(of_head(&head)));
+            self.reader.scan_current(self.layer, key, inclusive, None, self.fetch, &mut |row| {
+                rows.insert(Bytes::copy_from_slice(&row.key), Some(of_listed(&row)));
                 true
             })?;
             read = rows.len();
@@ -264,8 +264,8 @@ impl LayerRows<'_, '_> {
             Bound::Unbounded => VersionFrom::Key(b""),
         };
         self.reader.scan_versions(self.layer, from, self.fetch, &mut |row| {
-            let listed = (!row.delete_marker).then(|| of_head(&row.head));
-            rows.entry(Bytes::copy_from_slice(&row.head.key)).or_insert(listed);
+            let listed = (!row.delete_marker).then(|| of_listed(&row.listed));
+            rows.entry(Bytes::copy_from_slice(&row.listed.key)).or_insert(listed);
             read += 1;
             true
         })?;
@@ -276,9 +276,9 @@ impl LayerRows<'_, '_> {
     fn newest(&self, key: &[u8], changes: &NewerChanges) -> Result<Option<Option<Listed>>> {
         let mut newest = None;
         self.reader.versions_of_key((self.layer, key), Sequence::MAX, usize::MAX, &mut |row| {
-            let hidden = changes.hide(row.version_id, row.head.sequence);
+            let hidden = changes.hide(row.version_id, row.listed.sequence);
             if !hidden {
-                newest = Some((!row.delete_marker).then(|| of_head(&row.head)));
+                newest = Some((!row.delete_marker).then(|| of_listed(&row.listed)));
             }
             hidden
         })?;

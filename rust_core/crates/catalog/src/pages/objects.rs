@@ -11,7 +11,7 @@ use crate::Catalog;
 use crate::recent::key_changes::{Current, NewerChanges};
 use orcas_base::error::{Error, Result};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
-use orcas_index::{HeadRow, Reader};
+use orcas_index::{ListedRow, Reader};
 use orcas_log::LogPosition;
 use orcas_record::{BucketId, Object, Sequence, StorageClass};
 
@@ -147,22 +147,22 @@ struct IndexRows<'r, 'i> {
 }
 
 impl IndexRows<'_, '_> {
-    fn scan(&self, from: Bound<&[u8]>, limit: usize, visit: &mut dyn FnMut(HeadRow<'_>) -> bool) -> Result<()> {
+    fn scan(&self, from: Bound<&[u8]>, limit: usize, visit: &mut dyn FnMut(ListedRow<'_>) -> bool) -> Result<()> {
         let (key, inclusive) = match from {
             Bound::Included(key) => (key, true),
             Bound::Excluded(key) => (key, false),
             Bound::Unbounded => (&b""[..], true),
         };
-        self.reader.scan_heads(self.bucket, key, inclusive, None, limit, visit)
+        self.reader.scan_current(self.bucket, key, inclusive, None, limit, visit)
     }
 
     /// The newest version of a key that `changes` do not hide, unless it is a delete marker.
     fn newest(&self, key: &[u8], changes: &NewerChanges) -> Result<Option<Listed>> {
         let mut newest = None;
         self.reader.versions_of_key((self.bucket, key), Sequence::MAX, usize::MAX, &mut |row| {
-            let hidden = changes.hide(row.version_id, row.head.sequence);
+            let hidden = changes.hide(row.version_id, row.listed.sequence);
             if !hidden && !row.delete_marker {
-                newest = Some(of_head(&row.head));
+                newest = Some(of_listed(&row.listed));
             }
             hidden
         })?;
@@ -172,23 +172,17 @@ impl IndexRows<'_, '_> {
 
 impl KeySource for IndexRows<'_, '_> {
     fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<ScannedKey>) -> Result<Option<()>> {
-        self.scan(from, limit, &mut |head| {
-            let (key, shown) = (Bytes::copy_from_slice(&head.key), Shown::Listed(of_head(&head)));
-            out.push_back(ScannedKey { key, sequence: head.sequence, shown });
+        self.scan(from, limit, &mut |row| {
+            let (key, shown) = (Bytes::copy_from_slice(&row.key), Shown::Listed(of_listed(&row)));
+            out.push_back(ScannedKey { key, sequence: row.sequence, shown });
             true
         })?;
         Ok(Some(()))
     }
 }
 
-pub fn of_head(head: &HeadRow<'_>) -> Listed {
-    Listed {
-        modified_ms: head.modified_ms,
-        size: head.size,
-        etag: head.etag,
-        checksum: head.checksum,
-        class: head.class,
-    }
+pub fn of_listed(row: &ListedRow<'_>) -> Listed {
+    Listed { modified_ms: row.modified_ms, size: row.size, etag: row.etag, checksum: row.checksum, class: row.class }
 }
 
 struct OverlayRows<'s> {
@@ -383,7 +377,7 @@ impl<O: KeySource> Merge<'_, IndexRows<'_, '_>, O> {
         let from = from.as_ref().map(|key| key.as_ref());
         let limit = page.list.max_keys - page.count + 1;
         let mut stopped = None;
-        index.rows.scan(from, limit, &mut |head| match page.offer(&head.key, &of_head(&head)) {
+        index.rows.scan(from, limit, &mut |row| match page.offer(&row.key, &of_listed(&row)) {
             Step::More => true,
             step => {
                 stopped = Some(step);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::objects::{Listed, RESTARTS_MAX, applied_to, common_prefix, of_head, of_object, successor};
+use super::objects::{Listed, RESTARTS_MAX, applied_to, common_prefix, of_listed, of_object, successor};
 use crate::Catalog;
 use crate::recent::key_changes::NewerChanges;
 use orcas_base::error::{Error, Result};
@@ -198,11 +198,11 @@ impl VersionScanRow {
 
     fn of_row(row: &VersionRow<'_>) -> Self {
         Self {
-            key: Bytes::copy_from_slice(&row.head.key),
-            sequence: row.head.sequence,
+            key: Bytes::copy_from_slice(&row.listed.key),
+            sequence: row.listed.sequence,
             id: row.version_id,
             delete_marker: row.delete_marker,
-            listed: of_head(&row.head),
+            listed: of_listed(&row.listed),
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct BlobReferences {
 struct SharedBlob {
     blob: Sequence,
     length: u32,
-    head: u64,
+    prefix_hash: u64,
 }
 
 impl BlobReferences {
@@ -66,8 +66,8 @@ impl BlobReferences {
         self.shared.get(fingerprint).map(|shared| (shared.blob, shared.length))
     }
 
-    pub fn shared_heads(&self) -> impl Iterator<Item = u64> {
-        self.shared.values().map(|shared| shared.head)
+    pub fn shared_prefix_hashes(&self) -> impl Iterator<Item = u64> {
+        self.shared.values().map(|shared| shared.prefix_hash)
     }
 
     pub fn is_condemned(&self, blob: Sequence) -> bool {
@@ -152,18 +152,18 @@ fn shared_blob(sequence: Sequence, record: &Record) -> Option<(Fingerprint, Shar
     match record {
         Record::Content { fingerprint, shared: true, bytes, .. } => Some((
             *fingerprint,
-            SharedBlob { blob: sequence, length: bytes.len() as u32, head: short_hash(&fingerprint.0) },
+            SharedBlob { blob: sequence, length: bytes.len() as u32, prefix_hash: short_hash(&fingerprint.0) },
         )),
-        Record::Chunk { fingerprint, shared: true, head, length, .. } => {
-            Some((*fingerprint, SharedBlob { blob: sequence, length: *length, head: *head }))
+        Record::Chunk { fingerprint, shared: true, prefix_hash, length, .. } => {
+            Some((*fingerprint, SharedBlob { blob: sequence, length: *length, prefix_hash: *prefix_hash }))
         }
         _ => None,
     }
 }
 
-/// The head of the blob that a record brings, if it is shared.
-pub fn shared_head(record: &Record) -> Option<u64> {
-    shared_blob(0, record).map(|(_, shared)| shared.head)
+/// The prefix hash of the blob that a record brings, if it is shared.
+pub fn shared_prefix_hash(record: &Record) -> Option<u64> {
+    shared_blob(0, record).map(|(_, shared)| shared.prefix_hash)
 }
 
 /// The version in a record that an instant upload could name.
@@ -200,7 +200,7 @@ mod tests {
             0 => Record::Content { fingerprint, shared, bytes: Bytes::from_static(b"bytes"), seal: None },
             1 => {
                 let at = codec::chunk(rng.below(4), 0);
-                Record::Chunk { fingerprint, shared, head: rng.below(9), at, length: 7, seal: None }
+                Record::Chunk { fingerprint, shared, prefix_hash: rng.below(9), at, length: 7, seal: None }
             }
             2 => Record::Segment { extents },
             3 => part(extents),

@@ -54,7 +54,7 @@ type Keys = BTreeMap<Bytes, KeyChanges>;
 
 #[derive(Default)]
 pub struct Overlay {
-    heads: HashMap<BucketId, Keys>,
+    keys: HashMap<BucketId, Keys>,
     blobs: HashMap<Sequence, BlobPlace>,
     segments: HashMap<Sequence, Arc<[Extent]>>,
     uploads: HashMap<UploadId, Change<Arc<Upload>>>,
@@ -72,7 +72,7 @@ pub struct Overlay {
 impl Overlay {
     /// How many keys have changes here.
     pub fn keys(&self) -> u64 {
-        self.heads.values().map(|keys| keys.len() as u64).sum()
+        self.keys.values().map(|keys| keys.len() as u64).sum()
     }
 
     /// `buckets` are those after the record or later ones.
@@ -121,7 +121,7 @@ impl Overlay {
                 self.put(sequence, version, decided);
             }
             Record::UpdateVersion { bucket, key, version_id, version, attributes } => {
-                let recent = self.heads.entry(*bucket).or_default().entry(key.clone());
+                let recent = self.keys.entry(*bucket).or_default().entry(key.clone());
                 let recent = recent.or_insert_with(|| KeyChanges::Several(Box::default()));
                 recent.update(sequence, *version_id, *version, attributes);
             }
@@ -153,7 +153,7 @@ impl Overlay {
         let object = decided
             .and_then(|decided| decided.key_changes(version.bucket, &version.key)?.brought_by(sequence).cloned())
             .unwrap_or_else(|| Arc::new(Object { sequence, version: version.clone() }));
-        match self.heads.entry(version.bucket).or_default().entry(version.key.clone()) {
+        match self.keys.entry(version.bucket).or_default().entry(version.key.clone()) {
             Entry::Occupied(recent) => recent.into_mut().put(object),
             Entry::Vacant(empty) => drop(empty.insert(KeyChanges::Single(Change { sequence, value: Some(object) }))),
         }
@@ -161,7 +161,7 @@ impl Overlay {
 
     fn end(&mut self, sequence: Sequence, (bucket, key, id): (BucketId, &Bytes, VersionId), buckets: &BucketTable) {
         let only = buckets.by_id(bucket).is_none_or(|bucket| bucket.versioning == Versioning::Unversioned);
-        let keys = self.heads.entry(bucket).or_default();
+        let keys = self.keys.entry(bucket).or_default();
         if only {
             keys.insert(key.clone(), KeyChanges::Single(Change { sequence, value: None }));
         } else {
@@ -194,7 +194,7 @@ impl Overlay {
             | Record::MoveContents { .. }
             | Record::ReplaceLog { .. } => {}
             Record::DeleteBucket { bucket } => {
-                self.heads.remove(bucket);
+                self.keys.remove(bucket);
             }
             Record::Content { .. } | Record::Chunk { .. } => {
                 self.blobs.remove(&sequence);
@@ -232,11 +232,11 @@ impl Overlay {
     }
 
     fn trim_key(&mut self, sequence: Sequence, bucket: BucketId, key: &[u8], id: VersionId) {
-        let Some(keys) = self.heads.get_mut(&bucket) else { return };
+        let Some(keys) = self.keys.get_mut(&bucket) else { return };
         if keys.get_mut(key).is_some_and(|recent| recent.trim(sequence, id)) {
             keys.remove(key);
             if keys.is_empty() {
-                self.heads.remove(&bucket);
+                self.keys.remove(&bucket);
             }
         }
     }
@@ -278,7 +278,7 @@ impl Overlay {
 
     /// `None` when no record here is about a version of the key.
     pub fn key_changes(&self, bucket: BucketId, key: &[u8]) -> Option<&KeyChanges> {
-        self.heads.get(&bucket)?.get(key)
+        self.keys.get(&bucket)?.get(key)
     }
 
     pub fn blob(&self, blob: Sequence) -> Option<&BlobPlace> {
@@ -290,9 +290,9 @@ impl Overlay {
         self.references.shared_blob(fingerprint)
     }
 
-    /// The heads of all shared blobs that records here bring.
-    pub fn shared_heads(&self) -> impl Iterator<Item = u64> {
-        self.references.shared_heads()
+    /// The prefix hashes of all shared blobs that records here bring.
+    pub fn shared_prefix_hashes(&self) -> impl Iterator<Item = u64> {
+        self.references.shared_prefix_hashes()
     }
 
     /// Whether a record here condemns the blob.
@@ -344,12 +344,12 @@ impl Overlay {
 
     /// Changed keys of a bucket from `from` (or after it), in byte order.
     pub fn range(&self, bucket: BucketId, from: Bound<&[u8]>) -> impl Iterator<Item = (&Bytes, &KeyChanges)> {
-        self.heads.get(&bucket).into_iter().flat_map(move |keys| keys.range::<[u8], _>((from, Bound::Unbounded)))
+        self.keys.get(&bucket).into_iter().flat_map(move |keys| keys.range::<[u8], _>((from, Bound::Unbounded)))
     }
 
     /// Whether records here have brought versions into the bucket that are still there, delete markers included.
     pub fn has_versions(&self, bucket: BucketId) -> bool {
-        self.heads.get(&bucket).is_some_and(|keys| keys.values().any(|recent| recent.live().next().is_some()))
+        self.keys.get(&bucket).is_some_and(|keys| keys.values().any(|recent| recent.live().next().is_some()))
     }
 }
 

@@ -10,7 +10,7 @@ use orcas_record::{CONTENT_MAX, Fingerprint, Sequence, short_hash};
 const LOOKUPS_MAX: usize = 8;
 
 /// A published blob with this fingerprint, `length` bytes long, that is not condemned, neither by what is published nor
-/// as `condemned` has it. `head` is that of the blob, if it is known. Blocking.
+/// as `condemned` has it. `prefix_hash` is that of the blob, if it is known. Blocking.
 ///
 /// # Errors
 /// When the index cannot be read.
@@ -18,12 +18,12 @@ pub fn published_blob(
     catalog: &Catalog,
     fingerprint: &Fingerprint,
     length: u32,
-    head: Option<u64>,
+    prefix_hash: Option<u64>,
     condemned: &dyn Fn(Sequence) -> bool,
 ) -> Result<Option<Sequence>> {
     for _ in 0..LOOKUPS_MAX {
         let forgotten = catalog.pins.forgotten();
-        let Some(found) = find_blob(catalog, fingerprint, length, head, condemned)? else { return Ok(None) };
+        let Some(found) = find_blob(catalog, fingerprint, length, prefix_hash, condemned)? else { return Ok(None) };
         if catalog.pins.forgotten() == forgotten {
             return Ok(Some(found));
         }
@@ -36,7 +36,7 @@ fn find_blob(
     catalog: &Catalog,
     fingerprint: &Fingerprint,
     length: u32,
-    head: Option<u64>,
+    prefix_hash: Option<u64>,
     condemned: &dyn Fn(Sequence) -> bool,
 ) -> Result<Option<Sequence>> {
     let counts = |(blob, found): (Sequence, u32)| {
@@ -48,9 +48,9 @@ fn find_blob(
     if let Some(blob) = recent.and_then(counts) {
         return Ok(Some(blob));
     }
-    // The head of a content is that of its fingerprint, however long it is.
-    let as_content = length as usize <= CONTENT_MAX && catalog.heads.maybe_known(short_hash(&fingerprint.0));
-    if !as_content && head.is_some_and(|head| !catalog.heads.maybe_known(head)) {
+    // The prefix hash of a content is that of its fingerprint, however long it is.
+    let as_content = length as usize <= CONTENT_MAX && catalog.prefix_hashes.maybe_known(short_hash(&fingerprint.0));
+    if !as_content && prefix_hash.is_some_and(|prefix_hash| !catalog.prefix_hashes.maybe_known(prefix_hash)) {
         return Ok(None);
     }
     Ok(catalog.index.read()?.shared_blob(fingerprint)?.and_then(counts))
@@ -64,10 +64,10 @@ pub fn pin_known(
     catalog: &Catalog,
     fingerprint: Fingerprint,
     length: u32,
-    head: u64,
+    prefix_hash: u64,
 ) -> Result<Option<(Sequence, Pin)>> {
     let pin = catalog.pins.hold(fingerprint);
-    Ok(published_blob(catalog, &fingerprint, length, Some(head), &|_| false)?.map(|blob| (blob, pin)))
+    Ok(published_blob(catalog, &fingerprint, length, Some(prefix_hash), &|_| false)?.map(|blob| (blob, pin)))
 }
 
 /// Fills the filter from the overlay and the index, while the store is in use. To be called once after opening and when
@@ -75,12 +75,12 @@ pub fn pin_known(
 ///
 /// # Errors
 /// When the index cannot be read. What was ready stays in use.
-pub fn fill_head_filter(catalog: &Catalog) -> Result<()> {
+pub fn fill_prefix_hash_filter(catalog: &Catalog) -> Result<()> {
     // In this order: what is published from now on is taken in, what was published before is in the overlay, and what
     // has left the overlay is in the index.
-    catalog.heads.refill(|insert| {
-        let recent: Vec<u64> = catalog.overlay.read().shared_heads().collect();
+    catalog.prefix_hashes.refill(|insert| {
+        let recent: Vec<u64> = catalog.overlay.read().shared_prefix_hashes().collect();
         recent.into_iter().for_each(&mut *insert);
-        catalog.index.read()?.scan_heads_of_shared(insert)
+        catalog.index.read()?.scan_prefix_hashes(insert)
     })
 }

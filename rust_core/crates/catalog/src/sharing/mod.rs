@@ -1,13 +1,14 @@
-//! Content that the store has already: pins on fingerprints (`pins`), the filter of known heads (`heads`, `filter`),
-//! the lookup itself (`lookup`), and objects of which an instant upload can be made (`instant`).
+//! Content that the store has already: pins on fingerprints (`pins`), the filter of known prefix hashes
+//! (`prefix_hashes`, `filter`), the lookup itself (`lookup`), and objects of which an instant upload can be made
+//! (`instant`).
 
 mod filter;
-mod heads;
 mod instant;
 mod lookup;
 mod pins;
+mod prefix_hashes;
 
-pub use heads::HeadFilter;
 pub use instant::instant_source;
-pub use lookup::{fill_head_filter, pin_known, published_blob};
+pub use lookup::{fill_prefix_hash_filter, pin_known, published_blob};
 pub use pins::FingerprintPins;
+pub use prefix_hashes::PrefixHashFilter;

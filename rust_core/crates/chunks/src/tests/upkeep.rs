@@ -64,7 +64,7 @@ fn a_copy_is_the_same_chunk_in_another_pack() {
         let chunk = synced(&packs, &bytes);
         let copy = packs.copy(chunk.at).unwrap();
         assert!(copy.number() > chunk.number(), "never into the pack it comes from, open or not");
-        assert_eq!((copy.length, copy.fingerprint, copy.head), (chunk.length, chunk.fingerprint, 0));
+        assert_eq!((copy.length, copy.fingerprint, copy.prefix_hash), (chunk.length, chunk.fingerprint, 0));
         packs.sync(std::slice::from_ref(&copy)).unwrap();
         assert_eq!(get(&packs, &copy, 0, bytes.len()).unwrap(), bytes);
         let info = ChunkInfo { length: chunk.length, fingerprint: chunk.fingerprint };

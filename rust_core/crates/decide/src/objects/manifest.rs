@@ -73,9 +73,9 @@ impl Draft {
                         Seal::content_length(stored).ok_or(Error::Record { reason: "no sealed content is so long" })?
                     }
                 };
-                let head = (length as usize <= HASHED_PREFIX).then(|| short_hash(&fingerprint.0));
+                let prefix_hash = (length as usize <= HASHED_PREFIX).then(|| short_hash(&fingerprint.0));
                 let known = match sharing {
-                    Sharing::Sought => view.shared_blob(&fingerprint, stored, head)?,
+                    Sharing::Sought => view.shared_blob(&fingerprint, stored, prefix_hash)?,
                     Sharing::Off | Sharing::Offered => None,
                 };
                 let blob = match known {
@@ -94,22 +94,22 @@ impl Draft {
     fn chunk(&mut self, view: &dyn View, chunk: &PlacedChunk) -> Result<Extent> {
         let PlacedChunk { fingerprint, sharing, length, .. } = *chunk;
         let extent = |blob| Ok(Extent::Blob { blob, start: 0, length });
-        let (head, at, seal) = match chunk.place {
+        let (prefix_hash, at, seal) = match chunk.place {
             ChunkPlace::Known { blob } => return extent(blob),
-            ChunkPlace::New { head, at, seal } => (head, at, seal),
+            ChunkPlace::New { prefix_hash, at, seal } => (prefix_hash, at, seal),
         };
         let stored = if seal.is_some() { Seal::stored_length(length) } else { length };
         if sharing == Sharing::Sought {
             let known = match self.chunks.get(&fingerprint) {
                 Some(drafted) => Some(*drafted),
-                None => view.shared_blob(&fingerprint, stored, Some(head))?,
+                None => view.shared_blob(&fingerprint, stored, Some(prefix_hash))?,
             };
             if let Some(blob) = known {
                 return extent(blob);
             }
         }
         let shared = sharing != Sharing::Off;
-        let blob = self.push(Record::Chunk { fingerprint, shared, head, at, length: stored, seal });
+        let blob = self.push(Record::Chunk { fingerprint, shared, prefix_hash, at, length: stored, seal });
         if shared {
             self.chunks.insert(fingerprint, blob);
         }

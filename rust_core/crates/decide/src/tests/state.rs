@@ -89,7 +89,12 @@ impl View for TestView {
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
         self.segments.get(&segment).cloned().ok_or(Error::Record { reason: "no such segment" })
     }
-    fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, _head: Option<u64>) -> Result<Option<Sequence>> {
+    fn shared_blob(
+        &self,
+        fingerprint: &Fingerprint,
+        length: u32,
+        _prefix_hash: Option<u64>,
+    ) -> Result<Option<Sequence>> {
         Ok(self.shared.get(fingerprint).filter(|(_, found)| *found == length).map(|(blob, _)| *blob))
     }
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {

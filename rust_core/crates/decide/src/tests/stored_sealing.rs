@@ -13,7 +13,7 @@ fn versioned() -> TestView {
 }
 
 fn chunk(length: u64) -> Body {
-    let place = ChunkPlace::New { head: 0, at: codec::chunk(9, length), seal: None };
+    let place = ChunkPlace::New { prefix_hash: 0, at: codec::chunk(9, length), seal: None };
     let (fingerprint, sharing) = (Fingerprint([length as u8; 32]), Sharing::Off);
     Body::Chunks(vec![PlacedChunk { fingerprint, sharing, length: length as u32, sealed: true, place, pin: None }])
 }

@@ -422,7 +422,7 @@ impl Committer {
         self.shared.quotas.standings.begin();
         let records = self.fresh.iter().map(|record| (record.sequence, &record.record));
         if self.shared.catalog.publish(records, &self.pending, &self.buckets, std::mem::take(&mut self.moved)) {
-            self.shared.upkeep.request(UpkeepTask::Heads);
+            self.shared.upkeep.request(UpkeepTask::PrefixHashes);
         }
         self.fresh.clear();
         self.pending.clear();

@@ -91,7 +91,7 @@ impl View for SequencerView<'_> {
         }
         let mut empty = true;
         reader.every_version(id, &mut |row| {
-            let (key, version, sequence) = (&row.head.key, row.version_id, row.head.sequence);
+            let (key, version, sequence) = (&row.listed.key, row.version_id, row.listed.sequence);
             empty = hides(self.pending.key_changes(id, key), version, sequence)
                 || hides(overlay.key_changes(id, key), version, sequence);
             empty
@@ -159,11 +159,16 @@ impl View for SequencerView<'_> {
         }
     }
 
-    fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, head: Option<u64>) -> Result<Option<Sequence>> {
+    fn shared_blob(
+        &self,
+        fingerprint: &Fingerprint,
+        length: u32,
+        prefix_hash: Option<u64>,
+    ) -> Result<Option<Sequence>> {
         let condemned = |blob| self.pending.is_condemned(blob);
         match self.pending.shared_blob(fingerprint) {
             Some((blob, found)) if found == length && !condemned(blob) => Ok(Some(blob)),
-            _ => published_blob(&self.shared.catalog, fingerprint, length, head, &condemned),
+            _ => published_blob(&self.shared.catalog, fingerprint, length, prefix_hash, &condemned),
         }
     }
 
@@ -208,18 +213,18 @@ impl View for SequencerView<'_> {
         let mut all = true;
         let mut tell = |key: &[u8], sequence: Option<Sequence>| sequence.is_none_or(|sequence| visit(key, sequence));
         let until = successor(prefix);
-        self.shared.catalog.index.read()?.scan_heads(
+        self.shared.catalog.index.read()?.scan_current(
             bucket,
             prefix,
             true,
             until.as_deref(),
             usize::MAX,
-            &mut |head| {
-                while let Some((key, sequence)) = recent.next_if(|(key, _)| key[..] < head.key[..]) {
+            &mut |row| {
+                while let Some((key, sequence)) = recent.next_if(|(key, _)| key[..] < row.key[..]) {
                     all = all && tell(&key, sequence);
                 }
-                let changed = recent.next_if(|(key, _)| key[..] == head.key[..]);
-                all = all && tell(&head.key, changed.map_or(Some(head.sequence), |(_, sequence)| sequence));
+                let changed = recent.next_if(|(key, _)| key[..] == row.key[..]);
+                all = all && tell(&row.key, changed.map_or(Some(row.sequence), |(_, sequence)| sequence));
                 all
             },
         )?;

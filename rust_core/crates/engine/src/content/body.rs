@@ -2,7 +2,7 @@
 //! already. Blocking; used on worker threads. A body that is dropped before it is finished was never stored.
 //!
 //! A chunk that the store may have is kept in memory until it is complete and can be looked up; a chunk with an unknown
-//! head is written as it arrives. If it was written and turns out to be known, it stays dead space that no record
+//! prefix hash is written as it arrives. If it was written and turns out to be known, it stays dead space that no record
 //! names.
 
 use std::collections::HashMap;
@@ -74,7 +74,7 @@ pub struct BodyWriter {
     open: Option<OpenChunk>,
     chunks: Vec<PlacedChunk>,
     written: Vec<WrittenChunk>,
-    /// Where chunks of this body that can be shared stand in `chunks`, by head and fingerprint: nobody else can find
+    /// Where chunks of this body that can be shared stand in `chunks`, by prefix hash and fingerprint: nobody else can find
     /// them yet.
     own: HashMap<u64, Vec<usize>>,
 }
@@ -110,13 +110,13 @@ struct HeldChunk {
     /// Bytes of the whole chunk; the most it may have with content-defined cuts.
     length: u64,
     /// Once it is known.
-    head: Option<u64>,
+    prefix_hash: Option<u64>,
     room: HeldMemory,
 }
 
 impl HeldChunk {
     fn new(scope: &[u8; 32], length: u64, room: HeldMemory, bytes: Buffer) -> Self {
-        Self { bytes, hasher: blake3::Hasher::new_keyed(scope), length, head: None, room }
+        Self { bytes, hasher: blake3::Hasher::new_keyed(scope), length, prefix_hash: None, room }
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -230,11 +230,11 @@ impl BodyWriter {
             self.open = Some(OpenChunk::Through { writer, left });
         } else {
             let (written, seal) = writer.finish()?;
-            let (fingerprint, head) = (Fingerprint(written.fingerprint), written.head);
+            let (fingerprint, prefix_hash) = (Fingerprint(written.fingerprint), written.prefix_hash);
             let length = self.content_length(&written)?;
             observer.chunk_ended(&fingerprint);
-            let sharing = self.sharing(head);
-            match self.known(fingerprint, head, length, sharing)? {
+            let sharing = self.sharing(prefix_hash);
+            match self.known(fingerprint, prefix_hash, length, sharing)? {
                 Some(known) => self.chunks.push(known),
                 None => self.place(written, length, seal, sharing),
             }
@@ -245,12 +245,12 @@ impl BodyWriter {
     /// Returns how many of the bytes were taken.
     fn hold(&mut self, mut held: Box<HeldChunk>, bytes: &[u8], observer: &mut dyn BodyObserver) -> Result<usize> {
         let has = held.bytes.len();
-        let until_head = HASHED_PREFIX.saturating_sub(has);
+        let until_prefix = HASHED_PREFIX.saturating_sub(has);
         let (limit, ends) = match &mut self.cuts {
             Cuts::Fixed(_) => {
                 let left = held.length as usize - has;
-                // Its head decides whether it is held any longer.
-                let limit = if until_head > 0 && until_head < left { until_head } else { left };
+                // Its prefix hash decides whether it is held any longer.
+                let limit = if until_prefix > 0 && until_prefix < left { until_prefix } else { left };
                 (limit.min(bytes.len()), left <= bytes.len() && limit == left)
             }
             Cuts::Content(chunker) => match chunker.next(bytes) {
@@ -259,25 +259,26 @@ impl BodyWriter {
             },
         };
         let now = &bytes[..limit];
-        let (first, later) = now.split_at(until_head.min(limit));
+        let (first, later) = now.split_at(until_prefix.min(limit));
         held.push(first);
-        let head_is_there = held.head.is_none() && held.bytes.len() == HASHED_PREFIX;
-        if head_is_there {
-            held.head = Some(short_hash(held.hasher.finalize().as_bytes()));
+        let prefix_is_there = held.prefix_hash.is_none() && held.bytes.len() == HASHED_PREFIX;
+        if prefix_is_there {
+            held.prefix_hash = Some(short_hash(held.hasher.finalize().as_bytes()));
         }
         held.push(later);
         if ends {
             self.close_held(held, observer)?;
         } else {
-            self.open = Some(if head_is_there { self.hold_on(held, observer)? } else { OpenChunk::Held(held) });
+            self.open = Some(if prefix_is_there { self.hold_on(held, observer)? } else { OpenChunk::Held(held) });
         }
         Ok(limit)
     }
 
-    /// Goes on with a chunk of fixed length whose head has just become known.
+    /// Goes on with a chunk of fixed length whose prefix hash has just become known.
     fn hold_on(&self, mut held: Box<HeldChunk>, observer: &mut dyn BodyObserver) -> Result<OpenChunk> {
-        let maybe_known =
-            held.head.is_some_and(|head| self.content.catalog.heads.maybe_known(head) || self.own.contains_key(&head));
+        let maybe_known = held.prefix_hash.is_some_and(|prefix_hash| {
+            self.content.catalog.prefix_hashes.maybe_known(prefix_hash) || self.own.contains_key(&prefix_hash)
+        });
         let fixed = matches!(self.cuts, Cuts::Fixed(_));
         if !fixed || (maybe_known && held.room.grow(held.length)) {
             let mut whole = self.content.buffers.take(held.length as usize);
@@ -297,10 +298,10 @@ impl BodyWriter {
     fn close_held(&mut self, held: Box<HeldChunk>, observer: &mut dyn BodyObserver) -> Result<()> {
         let fingerprint = Fingerprint(*held.hasher.finalize().as_bytes());
         observer.chunk(&fingerprint, &held.bytes);
-        let head = held.head.unwrap_or_else(|| short_hash(&fingerprint.0));
+        let prefix_hash = held.prefix_hash.unwrap_or_else(|| short_hash(&fingerprint.0));
         let length = held.bytes.len() as u32;
-        let sharing = self.sharing(head);
-        if let Some(known) = self.known(fingerprint, head, length, sharing)? {
+        let sharing = self.sharing(prefix_hash);
+        if let Some(known) = self.known(fingerprint, prefix_hash, length, sharing)? {
             self.chunks.push(known);
             return Ok(());
         }
@@ -313,26 +314,32 @@ impl BodyWriter {
         Ok(())
     }
 
-    fn sharing(&self, head: u64) -> Sharing {
-        match self.content.catalog.heads.sharing(self.level, head) {
-            Sharing::Offered if self.own.contains_key(&head) => Sharing::Sought,
+    fn sharing(&self, prefix_hash: u64) -> Sharing {
+        match self.content.catalog.prefix_hashes.sharing(self.level, prefix_hash) {
+            Sharing::Offered if self.own.contains_key(&prefix_hash) => Sharing::Sought,
             sharing => sharing,
         }
     }
 
     /// A chunk that this body or the store has already.
-    fn known(&self, fingerprint: Fingerprint, head: u64, length: u32, sharing: Sharing) -> Result<Option<PlacedChunk>> {
+    fn known(
+        &self,
+        fingerprint: Fingerprint,
+        prefix_hash: u64,
+        length: u32,
+        sharing: Sharing,
+    ) -> Result<Option<PlacedChunk>> {
         if sharing != Sharing::Sought {
             return Ok(None);
         }
-        let own = self.own.get(&head).into_iter().flatten().map(|at| &self.chunks[*at]);
+        let own = self.own.get(&prefix_hash).into_iter().flatten().map(|at| &self.chunks[*at]);
         if let Some(earlier) = own.into_iter().find(|chunk| chunk.fingerprint == fingerprint) {
             // Sought, so that the decision makes one blob of both places.
             return Ok(Some(PlacedChunk { sharing: Sharing::Sought, ..earlier.clone() }));
         }
         let sealed = self.key.is_some();
         let stored = if sealed { Seal::stored_length(length) } else { length };
-        let found = pin_known(&self.content.catalog, fingerprint, stored, head)?;
+        let found = pin_known(&self.content.catalog, fingerprint, stored, prefix_hash)?;
         Ok(found.map(|(blob, pin)| {
             let place = ChunkPlace::Known { blob };
             PlacedChunk { fingerprint, sharing, length, sealed, place, pin: Some(pin) }
@@ -351,7 +358,7 @@ impl BodyWriter {
 
     fn place(&mut self, written: WrittenChunk, length: u32, seal: Option<Seal>, sharing: Sharing) {
         if sharing != Sharing::Off {
-            self.own.entry(written.head).or_default().push(self.chunks.len());
+            self.own.entry(written.prefix_hash).or_default().push(self.chunks.len());
         }
         self.chunks.push(placed(&written, length, seal, sharing));
         self.written.push(written);

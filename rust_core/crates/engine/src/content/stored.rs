@@ -73,7 +73,7 @@ impl Content {
     fn content_sharing(&self, bucket: &Bucket, fingerprint: &Fingerprint, length: usize) -> Sharing {
         // To look up what is this short costs more than to store it again.
         let level = if length <= INLINE_MAX { RefLevel::Off } else { self.ref_level(bucket) };
-        self.catalog.heads.sharing(level, short_hash(&fingerprint.0))
+        self.catalog.prefix_hashes.sharing(level, short_hash(&fingerprint.0))
     }
 
     /// Reserves space for a chunk of `length` bytes, which are sealed if there is a data key. `scope` is what its
@@ -242,7 +242,7 @@ pub(crate) fn placed(written: &WrittenChunk, length: u32, seal: Option<Seal>, sh
         sharing,
         length,
         sealed: seal.is_some(),
-        place: ChunkPlace::New { head: written.head, at: written.at, seal },
+        place: ChunkPlace::New { prefix_hash: written.prefix_hash, at: written.at, seal },
         pin: Some(written.pin()),
     }
 }

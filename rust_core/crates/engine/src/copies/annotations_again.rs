@@ -110,7 +110,8 @@ impl Reencryption<'_> {
         let mut writer = self.content.content_writer(length, &scope, key.as_deref())?;
         writer.write(bytes)?;
         let (written, seal) = writer.finish()?;
-        let sharing = self.content.catalog.heads.sharing(self.content.ref_level(self.bucket), written.head);
+        let sharing =
+            self.content.catalog.prefix_hashes.sharing(self.content.ref_level(self.bucket), written.prefix_hash);
         let chunk = placed(&written, length, seal, sharing);
         self.written.push(written);
         Ok(Body::Chunks(vec![chunk]))

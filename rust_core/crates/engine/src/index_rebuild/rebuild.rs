@@ -166,7 +166,7 @@ fn take_over(shared: &EngineState, mut follower: Follower<'_>, index: Index, pat
     let _ = unmarked.inspect_err(|error| tracing::warn!(%error, "The next start will rebuild the index once more"));
     shared.faults.note_repaired(StorePart::Index);
     // From the old one the filter may not have been filled.
-    shared.upkeep.request(UpkeepTask::Heads);
+    shared.upkeep.request(UpkeepTask::PrefixHashes);
     Ok(())
 }
 

@@ -31,7 +31,7 @@ use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::Mutex;
 use orcas_base::sync::atomic::AtomicBool;
-use orcas_catalog::{BucketTable, Catalog, fill_head_filter};
+use orcas_catalog::{BucketTable, Catalog, fill_prefix_hash_filter};
 use orcas_chunks::{PackOptions, Packs};
 use orcas_fs::scratch::ScratchDir;
 use orcas_fs::{FileSystem, Random};
@@ -137,7 +137,7 @@ impl Engine {
             let _ = shared.space.make_spare();
             shared.fill_ballast();
         }
-        for task in [UpkeepTask::Spare, UpkeepTask::Ballast, UpkeepTask::Heads] {
+        for task in [UpkeepTask::Spare, UpkeepTask::Ballast, UpkeepTask::PrefixHashes] {
             shared.upkeep.request(task);
         }
         Ok(Self {
@@ -269,7 +269,7 @@ fn run_upkeep(shared: &EngineState, tasks: &crossbeam_channel::Receiver<UpkeepTa
                 |error| tracing::warn!(%error, "A checkpoint of the index failed: its write-ahead log grows"),
             )),
             // Without the filter everything counts as maybe known.
-            UpkeepTask::Heads => drop(fill_head_filter(&shared.catalog).inspect_err(
+            UpkeepTask::PrefixHashes => drop(fill_prefix_hash_filter(&shared.catalog).inspect_err(
                 |error| tracing::warn!(%error, "The filter of known content could not be filled: uploads cost more"),
             )),
             UpkeepTask::Stop => return,

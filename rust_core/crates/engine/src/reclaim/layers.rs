@@ -42,7 +42,7 @@ impl Reclaimer {
         let mut versions = Vec::new();
         // The oldest of a key first: then none becomes the current one meanwhile.
         self.shared.catalog.index.read()?.oldest_versions(layer, REMOVED_MAX, &mut |row| {
-            versions.push((Bytes::copy_from_slice(&row.head.key), row.version_id));
+            versions.push((Bytes::copy_from_slice(&row.listed.key), row.version_id));
             true
         })?;
         let intent = MaintenanceIntent::RemoveLayer { layer, versions };
@@ -90,7 +90,7 @@ impl Reclaimer {
     fn next_of_history(&self, LayerMerge { upper, lower }: LayerMerge) -> Result<(Vec<MergedVersion>, usize)> {
         let mut rows = Vec::new();
         let visit = &mut |row: VersionRow<'_>| {
-            rows.push((Bytes::copy_from_slice(&row.head.key), row.version_id, row.head.sequence));
+            rows.push((Bytes::copy_from_slice(&row.listed.key), row.version_id, row.listed.sequence));
             true
         };
         if planted::is(Bug::HistoryMergedNewestFirst) {
@@ -235,7 +235,7 @@ impl Reclaimer {
     fn first_of(&self, layer: BucketId) -> Result<Vec<(Bytes, VersionId)>> {
         let mut versions = Vec::new();
         self.shared.catalog.index.read()?.scan_versions(layer, VersionFrom::Key(b""), VERSIONS_MAX, &mut |row| {
-            versions.push((Bytes::copy_from_slice(&row.head.key), row.version_id));
+            versions.push((Bytes::copy_from_slice(&row.listed.key), row.version_id));
             true
         })?;
         Ok(versions)

@@ -58,19 +58,19 @@ impl<'a> Pass<'a> {
         let end = self.shared.catalog.index.position()?.and_then(|position| LogPosition::decode(&position));
         let packs = self.shared.catalog.index.read()?.pack_usage()?;
         let log_bytes: u64 = closed.iter().map(|log| log.bytes).sum();
-        let head = end.filter(|end| closed.iter().all(|log| log.file != end.file()));
+        let current = end.filter(|end| closed.iter().all(|log| log.file != end.file()));
         let pack_bytes: u64 = packs.iter().map(|pack| pack.live_bytes + pack.dead_bytes).sum();
         // An index in memory has no file.
         let index = self.shared.fs.open(&self.shared.options.data.join(INDEX_NAME), Open::Read);
         let index_bytes = index.and_then(|file| file.len()).unwrap_or(0);
-        let head_bytes = head.as_ref().map_or(0, LogPosition::bytes);
-        self.shared.scrub.begin(index_bytes + log_bytes + pack_bytes + head_bytes);
+        let current_bytes = current.as_ref().map_or(0, LogPosition::bytes);
+        self.shared.scrub.begin(index_bytes + log_bytes + pack_bytes + current_bytes);
         self.index()?;
         for log in &closed {
             self.log(log.file, None)?;
         }
-        if let Some(head) = &head {
-            self.log(head.file(), Some(head))?;
+        if let Some(current) = &current {
+            self.log(current.file(), Some(current))?;
         }
         packs.iter().try_for_each(|usage| self.pack(usage.pack))
     }
@@ -127,7 +127,7 @@ impl<'a> Pass<'a> {
         };
         let examined = match end {
             None => self.logs.examine(file, &|bytes| self.pay(bytes), &mut sink),
-            Some(end) => self.logs.examine_head(end, &|bytes| self.pay(bytes), &mut sink),
+            Some(end) => self.logs.examine_current(end, &|bytes| self.pay(bytes), &mut sink),
         };
         let in_force = || end.is_some() || self.logs.closed().iter().any(|log| log.file == file);
         match examined {

@@ -51,7 +51,7 @@ impl From<Error> for NotStored {
 #[derive(Clone, Copy)]
 struct Piece {
     fingerprint: Fingerprint,
-    head: u64,
+    prefix_hash: u64,
     length: u32,
 }
 
@@ -286,18 +286,18 @@ impl<'a> Reencryption<'a> {
     fn piece(&self, bytes: &[u8]) -> Piece {
         let hash = |bytes: &[u8]| *blake3::keyed_hash(&self.scope, bytes).as_bytes();
         let fingerprint = hash(bytes);
-        let head = if bytes.len() <= HASHED_PREFIX { fingerprint } else { hash(&bytes[..HASHED_PREFIX]) };
-        Piece { fingerprint: Fingerprint(fingerprint), head: short_hash(&head), length: bytes.len() as u32 }
+        let prefix = if bytes.len() <= HASHED_PREFIX { fingerprint } else { hash(&bytes[..HASHED_PREFIX]) };
+        Piece { fingerprint: Fingerprint(fingerprint), prefix_hash: short_hash(&prefix), length: bytes.len() as u32 }
     }
 
     /// A sealed blob that the batch or the store has already, pinned for the batch.
     fn find(&mut self, piece: Piece) -> Result<Option<usize>> {
-        let Piece { fingerprint, head, length } = piece;
+        let Piece { fingerprint, prefix_hash, length } = piece;
         if let Some(at) = self.by_fingerprint.get(&fingerprint) {
             return Ok(Some(*at));
         }
         let stored = Seal::stored_length(length);
-        let Some((blob, pin)) = pin_known(&self.engine.shared.catalog, fingerprint, stored, head)? else {
+        let Some((blob, pin)) = pin_known(&self.engine.shared.catalog, fingerprint, stored, prefix_hash)? else {
             return Ok(None);
         };
         let (place, sharing) = (ChunkPlace::Known { blob }, Sharing::Sought);

@@ -17,7 +17,7 @@ use orcas_decide::{Body, Failure, Intent, Outcome, Precondition, PutObject};
 use orcas_fs_testing::SimDisk;
 use orcas_record::{Bucket, BucketSettings, Cause, Extent, Fingerprint, Object, ObjectHeaders, RefLevel, Sequence};
 
-/// Longer than what a head covers.
+/// Longer than what a prefix hash covers.
 pub const CHUNK: usize = 256 << 10;
 
 pub struct Steps {

@@ -177,7 +177,7 @@ fn schedule(seed: u64, manifests: Manifests, tally: &Tally) {
     let reclaimer = thread::spawn(move || reclaim_beside(reclamation, &for_reclamation));
     let filler = (rng.below(2) > 0).then(|| {
         let handle = handle.clone();
-        thread::spawn(move || Scheduled::fill_heads(&handle).unwrap())
+        thread::spawn(move || Scheduled::fill_prefix_hashes(&handle).unwrap())
     });
     let running: Vec<_> = clients
         .into_iter()

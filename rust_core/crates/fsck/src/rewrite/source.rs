@@ -227,9 +227,9 @@ impl<'a> Source<'a> {
             let Some(end) = page.last().map(|entry| entry.sequence) else { break };
             for entry in page.iter().filter(|entry| entry.sequence <= last) {
                 if let (BlobLocation::Pack { at, length }, Some(fingerprint)) = (entry.location, entry.fingerprint) {
-                    let (shared, head) = (true, record::short_hash(&fingerprint.0));
+                    let (shared, prefix_hash) = (true, record::short_hash(&fingerprint.0));
                     let seal = seal_of(index, entry)?;
-                    self.insert(entry.sequence, &Record::Chunk { fingerprint, shared, head, at, length, seal });
+                    self.insert(entry.sequence, &Record::Chunk { fingerprint, shared, prefix_hash, at, length, seal });
                 }
             }
             after = end;

@@ -66,7 +66,7 @@ impl StoredLocation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DedupKey {
     pub(crate) fingerprint: Fingerprint,
-    pub(crate) head: u64,
+    pub(crate) prefix_hash: u64,
 }
 
 /// What a new blob is found by, and opened with.
@@ -131,8 +131,8 @@ pub(crate) fn dead(conn: &Connection, after: Sequence, limit: usize) -> Result<V
     Ok(dead)
 }
 
-/// Visits the heads of shared blobs in one page of rows. Returns where the next page begins, `None` at the end.
-pub(crate) fn heads_page(conn: &Connection, after: i64, visit: &mut dyn FnMut(u64)) -> Result<Option<i64>> {
+/// Visits the prefix hashes of shared blobs in one page of rows. Returns where the next page begins, `None` at the end.
+pub(crate) fn prefix_hashes_page(conn: &Connection, after: i64, visit: &mut dyn FnMut(u64)) -> Result<Option<i64>> {
     // The limit counts all rows, so that the transaction is short even where few blobs are shared.
     let mut statement =
         conn.prepare_cached("SELECT sequence, head FROM blobs WHERE sequence > ?1 ORDER BY sequence LIMIT ?2")?;
@@ -141,8 +141,8 @@ pub(crate) fn heads_page(conn: &Connection, after: i64, visit: &mut dyn FnMut(u6
     while let Some(row) = rows.next()? {
         last = row.get(0)?;
         seen += 1;
-        if let Some(head) = row.get::<_, Option<i64>>(1)? {
-            visit(head.cast_unsigned());
+        if let Some(prefix_hash) = row.get::<_, Option<i64>>(1)? {
+            visit(prefix_hash.cast_unsigned());
         }
     }
     Ok((seen == SCAN_ROWS).then_some(last))
@@ -198,7 +198,7 @@ pub(crate) fn insert(
     let seal = keys.seal.as_ref().map(Seal::encode);
     let fingerprint = dedup.map(|dedup| &dedup.fingerprint.0[..]);
     let short = dedup.map(|dedup| short_hash_of(&dedup.fingerprint.0));
-    let head = dedup.map(|dedup| dedup.head.cast_signed());
+    let prefix_hash = dedup.map(|dedup| dedup.prefix_hash.cast_signed());
     statement.execute((
         sequence,
         at.place,
@@ -209,7 +209,7 @@ pub(crate) fn insert(
         home,
         short,
         fingerprint,
-        head,
+        prefix_hash,
         seal,
     ))?;
     Ok(())

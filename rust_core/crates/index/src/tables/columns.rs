@@ -91,7 +91,7 @@ pub(crate) fn load_checksum(stored: i64) -> Result<(ChecksumAlgorithm, ChecksumT
 
 /// Reads a version from a row of (sequence, kind, record, update_record).
 pub(crate) fn stored_version(row: &Row<'_>) -> Result<Stored> {
-    // A head without its record is damage. If it were reported as absent, nobody would notice that an object is lost.
+    // A current row without its record is damage. If it were reported as absent, nobody would notice that an object is lost.
     let kind: Option<u8> = row.get(1)?;
     let kind = kind.ok_or_else(|| failure("a version lacks its record"))?;
     with_update(row, kind)

@@ -1,5 +1,5 @@
 //! Heads: one narrow row for each key with a current version that is no delete marker, clustered by (bucket, key), so
-//! that a listing page is one range scan. Keys compare as bytes. `versions` decides which version is the head.
+//! that a listing page is one range scan. Keys compare as bytes. `versions` decides which version is the current one.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use orcas_record::{BucketId, Sequence, StorageClass, Version};
 
 /// What a listing shows of an object. Rows of a scan borrow their key from the page; others own it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeadRow<'a> {
+pub struct ListedRow<'a> {
     pub key: Cow<'a, [u8]>,
     /// The record that holds the version.
     pub sequence: Sequence,
@@ -26,9 +26,9 @@ pub struct HeadRow<'a> {
     pub class: Option<StorageClass>,
 }
 
-impl HeadRow<'_> {
-    fn into_owned(self) -> HeadRow<'static> {
-        HeadRow { key: Cow::Owned(self.key.into_owned()), ..self }
+impl ListedRow<'_> {
+    fn into_owned(self) -> ListedRow<'static> {
+        ListedRow { key: Cow::Owned(self.key.into_owned()), ..self }
     }
 }
 
@@ -43,10 +43,10 @@ pub(crate) const FROM_UNTIL: &str = "SELECT key, sequence, modified_ms, size, et
 const AFTER_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key > ?2 AND key < ?4 ORDER BY key LIMIT ?3";
 
-pub(crate) fn head(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<Option<HeadRow<'static>>> {
+pub(crate) fn current(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<Option<ListedRow<'static>>> {
     let mut statement = conn.prepare_cached(BY_KEY)?;
     let mut rows = statement.query((stored_int(bucket.0)?, key))?;
-    rows.next()?.map(|row| Ok(head_row(row)?.into_owned())).transpose()
+    rows.next()?.map(|row| Ok(listed_row(row)?.into_owned())).transpose()
 }
 
 pub(crate) fn scan(
@@ -56,7 +56,7 @@ pub(crate) fn scan(
     inclusive: bool,
     until: Option<&[u8]>,
     limit: usize,
-    visit: &mut dyn FnMut(HeadRow<'_>) -> bool,
+    visit: &mut dyn FnMut(ListedRow<'_>) -> bool,
 ) -> Result<()> {
     let mut statement = conn.prepare_cached(match (inclusive, until) {
         (true, None) => FROM,
@@ -70,15 +70,15 @@ pub(crate) fn scan(
         Some(until) => statement.query((bucket, from, limit, until))?,
     };
     while let Some(row) = rows.next()? {
-        if !visit(head_row(row)?) {
+        if !visit(listed_row(row)?) {
             break;
         }
     }
     Ok(())
 }
 
-pub(crate) fn head_row<'r>(row: &'r Row<'_>) -> Result<HeadRow<'r>> {
-    Ok(HeadRow {
+pub(crate) fn listed_row<'r>(row: &'r Row<'_>) -> Result<ListedRow<'r>> {
+    Ok(ListedRow {
         key: Cow::Borrowed(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?),
         sequence: loaded_int(row.get(1)?)?,
         modified_ms: loaded_int(row.get(2)?)?,
@@ -90,7 +90,7 @@ pub(crate) fn head_row<'r>(row: &'r Row<'_>) -> Result<HeadRow<'r>> {
 }
 
 /// The columns that `heads` and `history` share, ready to bind.
-pub(crate) struct HeadColumns<'v> {
+pub(crate) struct ListedColumns<'v> {
     pub(crate) bucket: i64,
     pub(crate) key: &'v [u8],
     pub(crate) sequence: i64,
@@ -102,7 +102,7 @@ pub(crate) struct HeadColumns<'v> {
     pub(crate) version_id: Option<[u8; 16]>,
 }
 
-impl HeadColumns<'_> {
+impl ListedColumns<'_> {
     pub(crate) fn bind(&self) -> [&dyn ToSql; 9] {
         [
             &self.bucket,
@@ -118,8 +118,8 @@ impl HeadColumns<'_> {
     }
 }
 
-pub(crate) fn columns(version: &Version, sequence: Sequence) -> Result<HeadColumns<'_>> {
-    Ok(HeadColumns {
+pub(crate) fn columns(version: &Version, sequence: Sequence) -> Result<ListedColumns<'_>> {
+    Ok(ListedColumns {
         bucket: stored_int(version.bucket.0)?,
         key: &version.key,
         sequence: stored_int(sequence)?,

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Row};
 
 use super::columns::{store_version_id, stored_int, stored_version};
-use super::heads::{HeadRow, head_row};
+use super::heads::{ListedRow, listed_row};
 use crate::error::Result;
 use crate::records::Stored;
 use orcas_record::{BucketId, Sequence, VersionId};
@@ -11,7 +11,7 @@ use orcas_record::{BucketId, Sequence, VersionId};
 /// What a listing shows of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionRow<'a> {
-    pub head: HeadRow<'a>,
+    pub listed: ListedRow<'a>,
     pub version_id: VersionId,
     pub delete_marker: bool,
 }
@@ -60,7 +60,7 @@ const RECORD: &str = "SELECT sequence, kind, record, update_record FROM versions
 fn version_row<'r>(row: &'r Row<'_>) -> Result<VersionRow<'r>> {
     let id: Option<[u8; 16]> = row.get(7)?;
     let version_id = id.map_or(VersionId::Null, VersionId::Named);
-    Ok(VersionRow { head: head_row(row)?, version_id, delete_marker: row.get(8)? })
+    Ok(VersionRow { listed: listed_row(row)?, version_id, delete_marker: row.get(8)? })
 }
 
 fn visit_all(mut rows: rusqlite::Rows<'_>, visit: &mut dyn FnMut(VersionRow<'_>) -> bool) -> Result<()> {

@@ -10,7 +10,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
 use super::columns::{loaded_int, present_version, store_version_id, stored_int, stored_version};
 use super::digests;
-use super::heads::{self, HeadColumns};
+use super::heads::{self, ListedColumns};
 use crate::error::{Result, failure};
 use crate::records::{Applied, Stored};
 use crate::writer::Changes;
@@ -71,11 +71,11 @@ pub(crate) fn updated(conn: &Connection, version: Sequence) -> Result<Option<Seq
 /// Writes versions. Holds the statements that every small put needs, so that they are looked up once per transaction.
 pub(crate) struct VersionWriter<'c> {
     conn: &'c Connection,
-    insert_head: CachedStatement<'c>,
+    insert_current: CachedStatement<'c>,
     insert_version: CachedStatement<'c>,
     /// Of removals.
-    find_head: Option<CachedStatement<'c>>,
-    remove_head: Option<CachedStatement<'c>>,
+    find_current: Option<CachedStatement<'c>>,
+    remove_current: Option<CachedStatement<'c>>,
 }
 
 /// A row of `heads` or `history` that was removed or is to be replaced.
@@ -89,13 +89,13 @@ impl<'c> VersionWriter<'c> {
     pub(crate) fn new(conn: &'c Connection) -> Result<Self> {
         Ok(Self {
             conn,
-            insert_head: conn.prepare_cached(
+            insert_current: conn.prepare_cached(
                 "INSERT INTO heads (bucket, key, sequence, modified_ms, size, etag, checksum, class, version_id) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
             )?,
             insert_version: conn.prepare_cached("INSERT INTO versions (sequence, kind, record) VALUES (?1, ?2, ?3)")?,
-            find_head: None,
-            remove_head: None,
+            find_current: None,
+            remove_current: None,
         })
     }
 
@@ -104,11 +104,11 @@ impl<'c> VersionWriter<'c> {
         let row = heads::columns(version, applied.sequence)?;
         if version.delete_marker || changes.counters.buckets.of(self.conn, row.bucket)?.history > 0 {
             self.put_with_history(changes, &row, version)?;
-        } else if self.insert_head.execute(&row.bind()[..])? == 1 {
+        } else if self.insert_current.execute(&row.bind()[..])? == 1 {
             // The common case, a new key, costs one descent of the tree, because the insert itself detects a conflict.
-            changes.counters.buckets.of(self.conn, row.bucket)?.add_head(version.size);
+            changes.counters.buckets.of(self.conn, row.bucket)?.add_current(version.size);
         } else {
-            self.replace_head(changes, &row, version)?;
+            self.replace_current(changes, &row, version)?;
         }
         self.insert_version.execute((row.sequence, applied.kind, &applied.payload[..]))?;
         digests::add(self.conn, row.sequence, version)?;
@@ -116,15 +116,16 @@ impl<'c> VersionWriter<'c> {
         changes.hold(self.conn, row.bucket, version.attributes.annotations.extents())
     }
 
-    /// For a key with a head in a bucket without history: replaces the head, or moves it to the history.
-    fn replace_head(&mut self, changes: &mut Changes, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
-        let former =
-            self.find_head(row.bucket, row.key)?.ok_or_else(|| failure("a head is both present and absent"))?;
+    /// For a key with a current row in a bucket without history: replaces the row, or moves it to the history.
+    fn replace_current(&mut self, changes: &mut Changes, row: &ListedColumns<'_>, version: &Version) -> Result<()> {
+        let former = self
+            .find_current(row.bucket, row.key)?
+            .ok_or_else(|| failure("a current row is both present and absent"))?;
         if former.version_id == row.version_id {
             changes.remove_version(row.bucket, former.sequence);
             let counts = changes.counters.buckets.of(self.conn, row.bucket)?;
-            counts.remove_head(former.size);
-            counts.add_head(version.size);
+            counts.remove_current(former.size);
+            counts.add_current(version.size);
             let mut update = self.conn.prepare_cached(
                 "UPDATE heads SET sequence = ?3, modified_ms = ?4, size = ?5, etag = ?6, checksum = ?7, \
                  class = ?8, version_id = ?9 WHERE bucket = ?1 AND key = ?2",
@@ -136,9 +137,9 @@ impl<'c> VersionWriter<'c> {
     }
 
     /// The general case, for buckets with versions or delete markers.
-    fn put_with_history(&mut self, changes: &mut Changes, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
+    fn put_with_history(&mut self, changes: &mut Changes, row: &ListedColumns<'_>, version: &Version) -> Result<()> {
         self.take(changes, row.bucket, row.key, row.version_id)?;
-        self.archive_head(changes, row.bucket, row.key)?;
+        self.archive_current(changes, row.bucket, row.key)?;
         if version.delete_marker {
             let mut insert = self.conn.prepare_cached(
                 "INSERT INTO history (bucket, key, sequence, modified_ms, size, etag, checksum, class, \
@@ -147,8 +148,8 @@ impl<'c> VersionWriter<'c> {
             insert.execute(&row.bind()[..])?;
             changes.counters.buckets.of(self.conn, row.bucket)?.history += 1;
         } else {
-            self.insert_head.execute(&row.bind()[..])?;
-            changes.counters.buckets.of(self.conn, row.bucket)?.add_head(version.size);
+            self.insert_current.execute(&row.bind()[..])?;
+            changes.counters.buckets.of(self.conn, row.bucket)?.add_current(version.size);
         }
         Ok(())
     }
@@ -182,7 +183,7 @@ impl<'c> VersionWriter<'c> {
         changes.release(self.conn, bucket, before.attributes.annotations.extents())
     }
 
-    /// Removes one version, if it exists. The newest remaining one becomes the head.
+    /// Removes one version, if it exists. The newest remaining one becomes the current one.
     pub(crate) fn delete(&mut self, changes: &mut Changes, bucket: BucketId, key: &[u8], id: VersionId) -> Result<()> {
         let bucket = stored_int(bucket.0)?;
         self.take(changes, bucket, key, store_version_id(id))?;
@@ -210,10 +211,10 @@ impl<'c> VersionWriter<'c> {
 
     /// Removes the version with this id from `heads` or `history`, and its record.
     fn take(&mut self, changes: &mut Changes, bucket: i64, key: &[u8], id: Option<[u8; 16]>) -> Result<()> {
-        if let Some(head) = self.find_head(bucket, key)?.filter(|head| head.version_id == id) {
-            self.remove_head(bucket, key)?;
-            changes.counters.buckets.of(self.conn, bucket)?.remove_head(head.size);
-            changes.remove_version(bucket, head.sequence);
+        if let Some(row) = self.find_current(bucket, key)?.filter(|row| row.version_id == id) {
+            self.remove_current(bucket, key)?;
+            changes.counters.buckets.of(self.conn, bucket)?.remove_current(row.size);
+            changes.remove_version(bucket, row.sequence);
             return Ok(());
         }
         if changes.counters.buckets.of(self.conn, bucket)?.history == 0 {
@@ -230,20 +231,21 @@ impl<'c> VersionWriter<'c> {
         Ok(())
     }
 
-    fn archive_head(&mut self, changes: &mut Changes, bucket: i64, key: &[u8]) -> Result<()> {
-        let Some(former) = self.find_head(bucket, key)? else { return Ok(()) };
+    fn archive_current(&mut self, changes: &mut Changes, bucket: i64, key: &[u8]) -> Result<()> {
+        let Some(former) = self.find_current(bucket, key)? else { return Ok(()) };
         let copy = format!("INSERT INTO history SELECT {COLUMNS}, 0 FROM heads WHERE bucket = ?1 AND key = ?2");
         self.conn.prepare_cached(&copy)?.execute((bucket, key))?;
-        self.remove_head(bucket, key)?;
+        self.remove_current(bucket, key)?;
         let counts = changes.counters.buckets.of(self.conn, bucket)?;
-        counts.remove_head(former.size);
+        counts.remove_current(former.size);
         counts.history += 1;
         Ok(())
     }
 
-    /// Makes the newest version in the history of a key without head its head, unless that is a delete marker.
+    /// Makes the newest version in the history of a key without a current version the current one, unless that is a
+    /// delete marker.
     fn promote(&mut self, changes: &mut Changes, bucket: i64, key: &[u8]) -> Result<()> {
-        if changes.counters.buckets.of(self.conn, bucket)?.history == 0 || self.find_head(bucket, key)?.is_some() {
+        if changes.counters.buckets.of(self.conn, bucket)?.history == 0 || self.find_current(bucket, key)?.is_some() {
             return Ok(());
         }
         let mut newest = self.conn.prepare_cached(
@@ -262,18 +264,18 @@ impl<'c> VersionWriter<'c> {
         remove.execute((bucket, key, sequence))?;
         let counts = changes.counters.buckets.of(self.conn, bucket)?;
         counts.history -= 1;
-        counts.add_head(loaded_int(size)?);
+        counts.add_current(loaded_int(size)?);
         Ok(())
     }
 
-    fn find_head(&mut self, bucket: i64, key: &[u8]) -> Result<Option<Former>> {
+    fn find_current(&mut self, bucket: i64, key: &[u8]) -> Result<Option<Former>> {
         let find = "SELECT sequence, size, version_id FROM heads WHERE bucket = ?1 AND key = ?2";
-        first_former(once(self.conn, &mut self.find_head, find)?, (bucket, key))
+        first_former(once(self.conn, &mut self.find_current, find)?, (bucket, key))
     }
 
-    fn remove_head(&mut self, bucket: i64, key: &[u8]) -> Result<()> {
+    fn remove_current(&mut self, bucket: i64, key: &[u8]) -> Result<()> {
         let remove = "DELETE FROM heads WHERE bucket = ?1 AND key = ?2";
-        once(self.conn, &mut self.remove_head, remove)?.execute((bucket, key))?;
+        once(self.conn, &mut self.remove_current, remove)?.execute((bucket, key))?;
         Ok(())
     }
 }

@@ -180,19 +180,21 @@ impl World {
         let record = match self.dice.pick(self.packs.keys().copied()).filter(|_| self.dice.0 & 64 > 0) {
             Some(pack) => {
                 let at = codec::chunk(codec::pack_number(pack), number * 4096);
-                Record::Chunk { fingerprint, shared, head: !number, at, length: length * 1000, seal: None }
+                Record::Chunk { fingerprint, shared, prefix_hash: !number, at, length: length * 1000, seal: None }
             }
             None => Record::Content { fingerprint, shared, bytes: vec![1; length as usize].into(), seal: None },
         };
-        let (at, head) = match &record {
-            Record::Chunk { at, length, head, .. } => (BlobLocation::Pack { at: *at, length: *length }, *head),
+        let (at, prefix_hash) = match &record {
+            Record::Chunk { at, length, prefix_hash, .. } => {
+                (BlobLocation::Pack { at: *at, length: *length }, *prefix_hash)
+            }
             _ => {
                 let at = codec::in_log(self.file, (self.sequence + 1) * 8);
                 (BlobLocation::Log { at, length }, short_hash(&fingerprint.0))
             }
         };
         let sequence = self.emit(record);
-        self.blobs.insert(sequence, Blob { at, shared: shared.then_some((fingerprint, head)) });
+        self.blobs.insert(sequence, Blob { at, shared: shared.then_some((fingerprint, prefix_hash)) });
         sequence
     }
 

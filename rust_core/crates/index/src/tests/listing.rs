@@ -21,8 +21,8 @@ fn history(keys: u64, versions: u64) -> Vec<Owned> {
 fn scanned(index: &Index, from: VersionFrom<'_>, limit: usize) -> Vec<(Vec<u8>, Sequence, bool)> {
     let mut rows = Vec::new();
     let visit = &mut |row: VersionRow<'_>| {
-        assert_eq!(row.version_id, id(row.head.sequence - 2));
-        rows.push((row.head.key.to_vec(), row.head.sequence, row.delete_marker));
+        assert_eq!(row.version_id, id(row.listed.sequence - 2));
+        rows.push((row.listed.key.to_vec(), row.listed.sequence, row.delete_marker));
         true
     };
     index.read().expect("a reader").scan_versions(BucketId(1), from, limit, visit).expect("a page");
@@ -39,7 +39,7 @@ fn of_each_key_the_newest_version_comes_first() {
     assert_eq!(scanned(&index, VersionFrom::AfterKey(b"00001"), 5), expected[6..11]);
     let mut below = Vec::new();
     let visit = &mut |row: VersionRow<'_>| {
-        below.push(row.head.sequence);
+        below.push(row.listed.sequence);
         true
     };
     let reader = index.read().expect("a reader");

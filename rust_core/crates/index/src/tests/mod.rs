@@ -134,7 +134,7 @@ fn keys(index: &Index, bucket: u64, from: &[u8], inclusive: bool, until: Option<
     let mut keys = Vec::new();
     let reader = index.read().expect("a reader");
     reader
-        .scan_heads(BucketId(bucket), from, inclusive, until, limit, &mut |row| {
+        .scan_current(BucketId(bucket), from, inclusive, until, limit, &mut |row| {
             keys.push(row.key.to_vec());
             true
         })

@@ -42,7 +42,7 @@ impl Model {
         }
     }
 
-    fn heads(&self, bucket: u64) -> Vec<(Vec<u8>, Sequence, u64)> {
+    fn current(&self, bucket: u64) -> Vec<(Vec<u8>, Sequence, u64)> {
         let current = self.versions.iter().filter(|(key, _)| key.0 == bucket);
         let current = current.filter_map(|(key, versions)| Some((key, versions.last().filter(|newest| !newest.2)?)));
         current.map(|(key, newest)| (key.1.clone(), newest.0, newest.3)).collect()
@@ -93,23 +93,23 @@ fn history(records: Vec<Record>) -> Vec<Owned> {
 fn check(index: &Index, model: &Model) -> Result<(), TestCaseError> {
     let reader = index.read().expect("a reader");
     for bucket in 1..3 {
-        let heads = model.heads(bucket);
+        let current = model.current(bucket);
         let versions = model.versions.iter().filter(|(key, _)| key.0 == bucket).map(|(_, versions)| versions.len());
-        let objects = heads.len() as u64;
+        let objects = current.len() as u64;
         let expected = Counts {
             objects,
-            bytes: heads.iter().map(|head| head.2).sum(),
+            bytes: current.iter().map(|row| row.2).sum(),
             history: versions.sum::<usize>() as u64 - objects,
             ..Counts::default()
         };
         prop_assert_eq!(reader.counts(BucketId(bucket)).expect("read"), Some(expected));
         let mut listed = Vec::new();
-        let visit = &mut |row: HeadRow<'_>| {
+        let visit = &mut |row: ListedRow<'_>| {
             listed.push((row.key.to_vec(), row.sequence, row.size));
             true
         };
-        reader.scan_heads(BucketId(bucket), b"", true, None, usize::MAX, visit).expect("a page");
-        prop_assert_eq!(listed, heads);
+        reader.scan_current(BucketId(bucket), b"", true, None, usize::MAX, visit).expect("a page");
+        prop_assert_eq!(listed, current);
     }
     let mut records = 0;
     for ((bucket, key), versions) in &model.versions {

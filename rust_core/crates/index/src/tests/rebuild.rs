@@ -42,10 +42,10 @@ fn kept(world: &World, owned: &Owned) -> Option<Record> {
         Record::PutDocument { bucket, kind, .. } => world.documents.get(&(bucket.0, kind.code())) == Some(&sequence),
         Record::CreatePack { pack } => world.packs.contains_key(pack),
         Record::Content { .. } => world.blobs.contains_key(&sequence),
-        Record::Chunk { fingerprint, shared, head, .. } => {
+        Record::Chunk { fingerprint, shared, prefix_hash, .. } => {
             let BlobLocation::Pack { at, length } = world.blobs.get(&sequence)?.at else { return None };
-            let (fingerprint, shared, head) = (*fingerprint, *shared, *head);
-            return Some(Record::Chunk { fingerprint, shared, head, at, length, seal: None });
+            let (fingerprint, shared, prefix_hash) = (*fingerprint, *shared, *prefix_hash);
+            return Some(Record::Chunk { fingerprint, shared, prefix_hash, at, length, seal: None });
         }
         Record::Segment { .. } => world.segments.contains_key(&sequence),
         Record::PutVersion(version) => live(version, sequence),

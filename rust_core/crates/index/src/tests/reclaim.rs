@@ -16,7 +16,7 @@ fn chunk(fingerprint: u8, pack: u64, offset: u64, length: u32) -> Record {
     Record::Chunk {
         fingerprint: Fingerprint([fingerprint; 32]),
         shared: true,
-        head: u64::MAX,
+        prefix_hash: u64::MAX,
         at: codec::chunk(pack, offset),
         length,
         seal: None,
@@ -134,10 +134,10 @@ fn blobs_are_found_by_their_whole_fingerprint() {
     assert_eq!(found([9; 32]), None, "not shared");
     assert_eq!(reader.blob_fingerprint(2).expect("read"), Some(Fingerprint(alike)));
     assert_eq!((reader.blob_fingerprint(4).expect("read"), reader.blob_fingerprint(99).expect("read")), (None, None));
-    let mut heads = Vec::new();
-    reader.scan_heads_of_shared(&mut |head| heads.push(head)).expect("read");
+    let mut prefix_hashes = Vec::new();
+    reader.scan_prefix_hashes(&mut |prefix_hash| prefix_hashes.push(prefix_hash)).expect("read");
     let of = short_hash(&[7; 32]);
-    assert_eq!(heads, [of, of, of, u64::MAX]);
+    assert_eq!(prefix_hashes, [of, of, of, u64::MAX]);
 }
 
 #[test]

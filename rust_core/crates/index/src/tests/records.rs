@@ -60,7 +60,7 @@ fn fails(records: &[Owned]) {
 }
 
 #[test]
-fn a_put_adds_head_record_and_count() {
+fn a_put_adds_row_record_and_count() {
     let stored = Version {
         etag: Etag { md5: [5; 16], parts: 10_000 },
         checksum: Some(ObjectChecksum { checksum: Hasher::digest(ChecksumAlgorithm::Sha1, b"parts"), parts: 10_000 }),
@@ -70,7 +70,7 @@ fn a_put_adds_head_record_and_count() {
     let records = sequenced([bucket(1), Record::PutVersion(stored)]);
     let index = applied(&records);
     let reader = index.read().expect("a reader");
-    let expected = HeadRow {
+    let expected = ListedRow {
         key: b"k".into(),
         sequence: 2,
         modified_ms: 1_700_000_000_017,
@@ -79,7 +79,7 @@ fn a_put_adds_head_record_and_count() {
         checksum: Some((ChecksumAlgorithm::Sha1, ChecksumType::Composite)),
         class: StorageClass::from_name(b"GLACIER"),
     };
-    assert_eq!(reader.head(BucketId(1), b"k").expect("read"), Some(expected));
+    assert_eq!(reader.current(BucketId(1), b"k").expect("read"), Some(expected));
     let record = Stored { sequence: 2, kind: 7, record: payload(&records, 2), update: None };
     assert_eq!(object(&index, 1, b"k"), Some(record.clone()));
     assert_eq!(reader.version(BucketId(1), b"k", VersionId::Null).expect("read"), Some(record));
@@ -173,7 +173,7 @@ fn contents_chunks_segments_and_packs_are_found_by_sequence() {
     let records = sequenced([
         Record::Content { fingerprint, shared: true, bytes: Bytes::from_static(b"twelve bytes"), seal: None },
         Record::CreatePack { pack: codec::pack(4) },
-        Record::Chunk { fingerprint, shared: true, head: 0, at: codec::chunk(4, 4096), length: 77, seal: None },
+        Record::Chunk { fingerprint, shared: true, prefix_hash: 0, at: codec::chunk(4, 4096), length: 77, seal: None },
         Record::Segment { extents: vec![Extent::Blob { blob: 1, start: 0, length: 12 }] },
         Record::CreatePack { pack: codec::pack(2) },
     ]);

@@ -72,9 +72,9 @@ impl World {
                 BlobLocation::Log { at, length } => (0, codec::in_log_parts(at), length),
                 BlobLocation::Pack { at, length } => (1, codec::chunk_parts(at), length),
             };
-            let shared = blob.shared.map_or("- - -".into(), |(fingerprint, head)| {
+            let shared = blob.shared.map_or("- - -".into(), |(fingerprint, prefix_hash)| {
                 let short = short_hash(&fingerprint.0).cast_signed();
-                format!("{short} x'{}' {}", hex(&fingerprint.0), head.cast_signed())
+                format!("{short} x'{}' {}", hex(&fingerprint.0), prefix_hash.cast_signed())
             });
             let sum: u64 = refs.values().sum();
             rows.push(format!("blobs {sequence} {place} {file} {offset} {length} {sum} {home} {shared} -"));

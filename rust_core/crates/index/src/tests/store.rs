@@ -33,11 +33,11 @@ fn a_scan_ends_when_its_visitor_returns_false() {
     let index = applied(&three());
     let mut seen = 0;
     let reader = index.read().expect("a reader");
-    let visit = &mut |_: HeadRow<'_>| {
+    let visit = &mut |_: ListedRow<'_>| {
         seen += 1;
         false
     };
-    reader.scan_heads(BucketId(1), b"", true, None, 100, visit).expect("a page");
+    reader.scan_current(BucketId(1), b"", true, None, 100, visit).expect("a page");
     assert_eq!(seen, 1);
 }
 
@@ -113,10 +113,10 @@ fn a_read_transaction_sees_one_state() {
     let mut reader = index.read().expect("a reader");
     let transaction = reader.begin().expect("a read transaction");
     apply(&mut writer, &[Owned::new(4, delete(1, b"a"))]).expect("applied beside the transaction");
-    assert!(transaction.head(BucketId(1), b"a").expect("read").is_some());
+    assert!(transaction.current(BucketId(1), b"a").expect("read").is_some());
     assert_eq!(transaction.position().expect("read").as_deref(), Some(&3u64.to_le_bytes()[..]));
     drop(transaction);
-    assert!(reader.head(BucketId(1), b"a").expect("read").is_none());
+    assert!(reader.current(BucketId(1), b"a").expect("read").is_none());
     assert_eq!(reader.position().expect("read").as_deref(), Some(&4u64.to_le_bytes()[..]));
 }
 
@@ -126,8 +126,8 @@ fn readers_nest_in_memory() {
     let mut outer = index.read().expect("a reader");
     let transaction = outer.begin().expect("a read transaction");
     let mut inner = index.read().expect("a second reader of the same thread");
-    assert!(inner.begin().expect("a read transaction").head(BucketId(1), b"a").expect("read").is_some());
-    assert!(transaction.head(BucketId(1), b"b").expect("read").is_some());
+    assert!(inner.begin().expect("a read transaction").current(BucketId(1), b"a").expect("read").is_some());
+    assert!(transaction.current(BucketId(1), b"b").expect("read").is_some());
     assert!(index.serialize().is_ok(), "no statement is running");
 }
 
@@ -309,7 +309,7 @@ fn a_seek_is_planned_once() {
     let index = applied(&three());
     let reader = index.read().expect("a reader");
     for from in [&b""[..], b"a", b"b", b"c"] {
-        reader.scan_heads(BucketId(1), from, true, None, 1, &mut |_| true).expect("read");
+        reader.scan_current(BucketId(1), from, true, None, 1, &mut |_| true).expect("read");
     }
     let status = rusqlite::StatementStatus::RePrepare;
     let planned = reader.with(|conn| Ok(conn.prepare_cached(heads::FROM)?.get_status(status)));

@@ -362,17 +362,17 @@ impl Apply<'_> {
     }
 
     fn blob(&mut self, applied: &Applied<'_>) -> error::Result<()> {
-        let (location, fingerprint, shared, head, seal) = match applied.record {
+        let (location, fingerprint, shared, prefix_hash, seal) = match applied.record {
             Record::Content { fingerprint, shared, seal, .. } => {
                 let location = applied.location.ok_or_else(|| failure("a content comes without its place"))?;
                 (location, fingerprint, *shared, short_hash(&fingerprint.0), *seal)
             }
-            Record::Chunk { fingerprint, shared, head, at, length, seal } => {
-                (BlobLocation::Pack { at: *at, length: *length }, fingerprint, *shared, *head, *seal)
+            Record::Chunk { fingerprint, shared, prefix_hash, at, length, seal } => {
+                (BlobLocation::Pack { at: *at, length: *length }, fingerprint, *shared, *prefix_hash, *seal)
             }
             _ => return Err(failure("a record brings no blob")),
         };
-        let dedup = shared.then_some(blobs::DedupKey { fingerprint: *fingerprint, head });
+        let dedup = shared.then_some(blobs::DedupKey { fingerprint: *fingerprint, prefix_hash });
         let keys = blobs::BlobKeys { dedup, seal };
         self.changes.add_blob(stored_int(applied.sequence)?, StoredLocation::new(location)?, keys)
     }

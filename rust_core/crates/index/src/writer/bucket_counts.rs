@@ -27,12 +27,12 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn add_head(&mut self, size: u64) {
+    pub(crate) fn add_current(&mut self, size: u64) {
         self.objects += 1;
         self.bytes = self.bytes.saturating_add(size);
     }
 
-    pub(crate) fn remove_head(&mut self, size: u64) {
+    pub(crate) fn remove_current(&mut self, size: u64) {
         self.objects = self.objects.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(size);
     }

@@ -23,13 +23,13 @@ pub fn files_up_to(fs: &dyn FileSystem, dir: &Path, end: &LogPosition) -> Result
         if length < FILE_HEADER {
             continue;
         }
-        let mut head = [0; HEADER_ENCODED];
-        file.read_at(0, &mut head)?;
+        let mut start = [0; HEADER_ENCODED];
+        file.read_at(0, &mut start)?;
         // Other files were never in force: a spare file, or an unfinished compacted one.
-        if is_plain(&head) {
+        if is_plain(&start) {
             last = Some((files.len(), number));
             files.push((name, length));
-        } else if is_compacted(&head) {
+        } else if is_compacted(&start) {
             files.push((name, length));
         }
     }

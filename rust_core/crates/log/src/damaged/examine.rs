@@ -350,7 +350,7 @@ impl LogFiles {
     ///
     /// # Errors
     /// `Corrupt` or `Missing` when the file cannot be opened, and as `LogPiece::examine`.
-    pub fn examine_head(&self, end: &LogPosition, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
+    pub fn examine_current(&self, end: &LogPosition, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
         let directory = self.directory().clone();
         let header = self.header(end.file)?;
         let (bytes, end) = (end.offset, Some(end.clone()));

@@ -123,18 +123,18 @@ fn files_in_force_must_exist() {
 fn invalid_calls_are_refused() {
     let (dir, log, _) = ten_files();
     let all = files(&log);
-    let (files, head, other) = (log.files(), log.position().file(), codec::log_file(99));
-    for run in [&[][..], &[all[0], all[2]], &[all[1], all[0]], &[other], &[all[9], head], &[head]] {
+    let (files, current, other) = (log.files(), log.position().file(), codec::log_file(99));
+    for run in [&[][..], &[all[0], all[2]], &[all[1], all[0]], &[other], &[all[9], current], &[current]] {
         assert!(matches!(files.compact(run), Err(Error::Io { .. })), "{run:?}");
     }
-    assert!(matches!(files.scan(head, &mut |_| Ok(())), Err(Error::Missing { .. })));
+    assert!(matches!(files.scan(current, &mut |_| Ok(())), Err(Error::Missing { .. })));
     let first = files.compact(&all[2..4]).unwrap();
     assert!(matches!(files.compact(&all[3..5]), Err(Error::Io { .. })));
     assert!(files.remove(first.file()).is_err());
     drop(first);
     let compacted = compact(&log, &all[3..5], even);
     assert!(files.compact(&all[4..6]).is_err());
-    for file in [all[0], all[3], head, other] {
+    for file in [all[0], all[3], current, other] {
         assert!(files.remove(file).is_err(), "{file}");
     }
     files.remove(compacted.file).unwrap();

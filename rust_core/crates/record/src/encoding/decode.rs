@@ -49,7 +49,7 @@ pub fn decode_caused(kind: u8, payload: &Bytes) -> Result<(Record, Cause)> {
         CHUNK => Record::Chunk {
             fingerprint: Fingerprint(input.array()?),
             shared: input.flag()?,
-            head: input.u64()?,
+            prefix_hash: input.u64()?,
             at: input.chunk_location()?,
             length: input.u32()?,
             seal: None,
@@ -57,7 +57,7 @@ pub fn decode_caused(kind: u8, payload: &Bytes) -> Result<(Record, Cause)> {
         SEALED_CHUNK => Record::Chunk {
             fingerprint: Fingerprint(input.array()?),
             shared: input.flag()?,
-            head: input.u64()?,
+            prefix_hash: input.u64()?,
             at: input.chunk_location()?,
             length: input.u32()?,
             seal: Some(Seal { data_key: input.array()?, id: input.array()?, algorithm: input.u8()? }),

@@ -81,10 +81,10 @@ fn put_fields<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
             out.rest("content", bytes);
             content_kind(*shared, seal.as_ref())
         }
-        Record::Chunk { fingerprint, shared, head, at, length, seal: Some(seal) } => {
+        Record::Chunk { fingerprint, shared, prefix_hash, at, length, seal: Some(seal) } => {
             out.array("fingerprint", &fingerprint.0);
             out.flag("shared", *shared);
-            out.u64("head", *head);
+            out.u64("prefix_hash", *prefix_hash);
             put_chunk_location(*at, out);
             out.u32("length", *length);
             out.array("data_key", &seal.data_key);
@@ -92,10 +92,10 @@ fn put_fields<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
             out.u8("algorithm", seal.algorithm);
             SEALED_CHUNK
         }
-        Record::Chunk { fingerprint, shared, head, at, length, seal: None } => {
+        Record::Chunk { fingerprint, shared, prefix_hash, at, length, seal: None } => {
             out.array("fingerprint", &fingerprint.0);
             out.flag("shared", *shared);
-            out.u64("head", *head);
+            out.u64("prefix_hash", *prefix_hash);
             put_chunk_location(*at, out);
             out.u32("length", *length);
             CHUNK

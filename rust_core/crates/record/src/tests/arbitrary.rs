@@ -256,20 +256,20 @@ pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
             })
             .boxed(),
         SEALED_CHUNK => (any::<([u8; 32], bool, u64, u64, u64, u32)>(), seal())
-            .prop_map(|((fingerprint, shared, head, pack, offset, length), seal)| Record::Chunk {
+            .prop_map(|((fingerprint, shared, prefix_hash, pack, offset, length), seal)| Record::Chunk {
                 fingerprint: Fingerprint(fingerprint),
                 shared,
-                head,
+                prefix_hash,
                 at: codec::chunk(pack, offset),
                 length,
                 seal: Some(seal),
             })
             .boxed(),
         CHUNK => any::<([u8; 32], bool, u64, u64, u64, u32)>()
-            .prop_map(|(fingerprint, shared, head, pack, offset, length)| Record::Chunk {
+            .prop_map(|(fingerprint, shared, prefix_hash, pack, offset, length)| Record::Chunk {
                 fingerprint: Fingerprint(fingerprint),
                 shared,
-                head,
+                prefix_hash,
                 at: codec::chunk(pack, offset),
                 length,
                 seal: None,

@@ -255,7 +255,8 @@ pub fn samples() -> Vec<Record> {
     let seal = Seal { data_key: [4; 16], id: [5; 32], algorithm: 1 };
     let sealed = Bytes::from([&b"body"[..], &seal.encode()].concat());
     let fingerprint = Fingerprint([1; 32]);
-    let chunk = |shared, seal| Record::Chunk { fingerprint, shared, head: 6, at: codec::chunk(1, 2), length: 3, seal };
+    let chunk =
+        |shared, seal| Record::Chunk { fingerprint, shared, prefix_hash: 6, at: codec::chunk(1, 2), length: 3, seal };
     let mut records = vec![
         Record::DeleteBucket { bucket },
         Record::CreatePack { pack: codec::pack(3) },

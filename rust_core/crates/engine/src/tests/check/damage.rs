@@ -244,15 +244,15 @@ fn findings_are_in_the_order_of_the_file() {
 fn a_header_of_zeros_before_bytes_is_suspicious() {
     use std::os::unix::fs::FileExt;
     let store = Everything::new();
-    let head = store.logs().pop().unwrap();
-    let bytes = std::fs::read(&head).unwrap();
-    std::fs::OpenOptions::new().write(true).open(&head).unwrap().write_all_at(&[0; 4096], 0).unwrap();
+    let newest = store.logs().pop().unwrap();
+    let bytes = std::fs::read(&newest).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&newest).unwrap().write_all_at(&[0; 4096], 0).unwrap();
     let report = check(store.path());
-    let name = head.file_name().unwrap().to_string_lossy().into_owned();
+    let name = newest.file_name().unwrap().to_string_lossy().into_owned();
     let suspicious =
         |finding: &orcas_fsck::Finding| finding.kind == FindingKind::Suspicious && finding.place.contains(&name);
     assert!(report.findings.iter().any(suspicious), "{report:#?}");
-    std::fs::write(&head, bytes).unwrap();
+    std::fs::write(&newest, bytes).unwrap();
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn any_byte_may_change() {
     let logs = store.logs();
     for log in &logs {
         let length = std::fs::metadata(log).unwrap().len();
-        // The head of the log is longer than what was written.
+        // The newest file of the log is longer than what was written.
         let written = std::fs::read(log).unwrap().iter().rposition(|byte| *byte != 0).unwrap() as u64;
         for _ in 0..12 {
             let at = 4_096 + next(length.min(written) - 4_096);

@@ -72,7 +72,7 @@ fn a_new_store_and_one_that_was_killed_are_clean() {
     for n in 0..50 {
         store.put(&bucket, &n.to_string(), &super::support::noise(3_000, n)).unwrap();
     }
-    // As a killed process leaves it: the index is behind, the head of the log ends somewhere.
+    // As a killed process leaves it: the index is behind, the newest file of the log ends somewhere.
     let copy = tempfile::tempdir().unwrap();
     fixture::copy_dir(store.path(), copy.path());
     let report = check(copy.path());

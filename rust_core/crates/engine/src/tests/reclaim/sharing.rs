@@ -36,7 +36,7 @@ fn content_is_stored_once_wherever_it_is_found() {
         assert_eq!(steps.put(&one, &format!("c{seed}"), &bytes), first);
         steps.apply();
         assert_eq!(steps.put(&two, &format!("d{seed}"), &bytes), first);
-        steps.stepper().fill_heads().unwrap();
+        steps.stepper().fill_prefix_hashes().unwrap();
         assert_eq!(steps.put(&two, &format!("e{seed}"), &bytes), first);
         steps.reopen();
         assert_eq!(steps.put(&one, &format!("f{seed}"), &bytes), first);
@@ -56,7 +56,7 @@ fn a_chunk_that_the_store_has_is_not_written() {
         let packed = steps.packed();
         for loaded in [false, true] {
             if loaded {
-                steps.stepper().fill_heads().unwrap();
+                steps.stepper().fill_prefix_hashes().unwrap();
             }
             let body = steps.body(&bucket, &bytes);
             assert!(places(&body).iter().all(|place| matches!(place, ChunkPlace::Known { .. })), "{body:?}");
@@ -77,7 +77,7 @@ fn a_chunk_that_comes_twice_in_a_body_is_stored_once() {
     {
         let mut steps = Steps::with_level(level);
         if loaded {
-            steps.stepper().fill_heads().unwrap();
+            steps.stepper().fill_prefix_hashes().unwrap();
         }
         let bucket = steps.bucket("b");
         let (x, y) = (noise(CHUNK, 1), noise(CHUNK, 2));
@@ -126,7 +126,7 @@ fn fast_looks_up_what_the_filter_knows_and_offers_the_rest() {
         // Until the filter is there, everything may be known.
         steps.reopen();
         assert!(sharing(&steps, &bytes).iter().all(|sharing| *sharing == Sharing::Sought));
-        steps.stepper().fill_heads().unwrap();
+        steps.stepper().fill_prefix_hashes().unwrap();
         assert!(sharing(&steps, &bytes).iter().all(|sharing| *sharing == Sharing::Offered));
         let blobs = steps.put(&bucket, key, &bytes);
         assert!(sharing(&steps, &bytes).iter().all(|sharing| *sharing == Sharing::Sought));
@@ -258,7 +258,7 @@ fn parallel_uploads_of_new_content_end_as_one_blob() {
         let mut steps = Steps::with_level(level);
         let bucket = steps.bucket("b");
         if loaded {
-            steps.stepper().fill_heads().unwrap();
+            steps.stepper().fill_prefix_hashes().unwrap();
         }
         let bytes = noise(CHUNK * 2 + 10, 1);
         let bodies = [(), ()].map(|()| steps.body(&bucket, &bytes));
@@ -275,7 +275,7 @@ fn parallel_uploads_of_new_content_end_as_one_blob() {
 #[test]
 fn content_that_was_written_before_it_became_known_is_found_when_it_is_complete() {
     let mut steps = Steps::new();
-    steps.stepper().fill_heads().unwrap();
+    steps.stepper().fill_prefix_hashes().unwrap();
     let bucket = steps.bucket("b");
     let bytes = noise(CHUNK, 1);
     let mut writer = steps.handle().content().body_writer(&bucket, &Default::default(), CHUNK as u64).unwrap();
@@ -364,7 +364,7 @@ fn the_filter_grows_and_forgets_nothing() {
     let mut blobs = Vec::new();
     for (at, bytes) in bodies.iter().enumerate() {
         match at {
-            100 | 250 | 300 => steps.stepper().fill_heads().unwrap(),
+            100 | 250 | 300 => steps.stepper().fill_prefix_hashes().unwrap(),
             150 | 251 => steps.apply(),
             _ => {}
         }
@@ -372,15 +372,15 @@ fn the_filter_grows_and_forgets_nothing() {
     }
     let known = |steps: &Steps, seed: u64| {
         let fingerprint = steps.fingerprint(&bucket, &noise(300, seed));
-        steps.shared().catalog.heads.maybe_known(orcas_record::short_hash(&fingerprint.0))
+        steps.shared().catalog.prefix_hashes.maybe_known(orcas_record::short_hash(&fingerprint.0))
     };
     for round in 0..3 {
         assert!((0..400).all(|seed| known(&steps, seed)), "{round}");
         assert!((400..1_400).filter(|seed| known(&steps, *seed)).count() < 100, "{round}");
-        steps.stepper().fill_heads().unwrap();
+        steps.stepper().fill_prefix_hashes().unwrap();
         if round == 1 {
             steps.reopen();
-            steps.stepper().fill_heads().unwrap();
+            steps.stepper().fill_prefix_hashes().unwrap();
         }
     }
     for (bytes, blob) in bodies.iter().zip(&blobs) {
@@ -430,14 +430,14 @@ fn a_body_of_another_length_than_announced_is_no_body() {
     assert_eq!(steps.get(&bucket, "empty"), Bytes::new());
 }
 
-/// A content and a chunk with the same bytes are one blob, also where the content is longer than what a head covers.
+/// A content and a chunk with the same bytes are one blob, also where the content is longer than what a prefix hash covers.
 #[test]
 fn contents_and_chunks_share() {
     for loaded in [false, true] {
         let mut steps = Steps::new();
         let bucket = steps.bucket("b");
         if loaded {
-            steps.stepper().fill_heads().unwrap();
+            steps.stepper().fill_prefix_hashes().unwrap();
         }
         for (length, seed) in [(5_000, 1), (HASHED_PREFIX, 2), (HASHED_PREFIX + 1, 3), (CHUNK, 4)] {
             for small_first in [true, false] {

@@ -1,5 +1,5 @@
-//! The filter over the heads of shared blobs. It has the head of every shared blob that is not found in the overlay,
-//! and may have more: it never says that a known head is unknown.
+//! The filter over the prefix hashes of shared blobs. It has the prefix hash of every shared blob that is not found in
+//! the overlay, and may have more: it never says that a known prefix hash is unknown.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use orcas_decide::Sharing;
 use orcas_record::RefLevel;
 
-/// Heads that the filter is made for at first, and at most. Beyond that it only says "maybe" more often. Fewer with
+/// Prefix hashes that the filter is made for at first, and at most. Beyond that it only says "maybe" more often. Fewer with
 /// assertions, so that tests reach it.
-const HEADS_MIN: u64 = if cfg!(debug_assertions) { 1 << 5 } else { 1 << 18 };
-const HEADS_MAX: u64 = 1 << 25;
+const PREFIX_HASHES_MIN: u64 = if cfg!(debug_assertions) { 1 << 5 } else { 1 << 18 };
+const PREFIX_HASHES_MAX: u64 = 1 << 25;
 
-/// The filter over the heads of shared blobs. Bounded by `HEADS_MAX`.
+/// The filter over the prefix hashes of shared blobs. Bounded by `PREFIX_HASHES_MAX`.
 #[derive(Default)]
-pub struct HeadFilter {
+pub struct PrefixHashFilter {
     state: RwLock<FilterState>,
     /// A larger filter was asked for.
     wanted: AtomicBool,
@@ -32,7 +32,7 @@ struct FilterState {
 
 #[derive(Default)]
 enum Progress {
-    /// Not every head is known yet: everything counts as maybe known.
+    /// Not every prefix hash is known yet: everything counts as maybe known.
     #[default]
     Loading,
     Ready(Arc<Counted>),
@@ -49,53 +49,53 @@ impl Counted {
         Self { filter: Filter::with_capacity(capacity), capacity, entries: AtomicU64::new(0) }
     }
 
-    fn insert(&self, head: u64) {
-        if !self.filter.contains(head) {
-            self.filter.insert(head);
+    fn insert(&self, prefix_hash: u64) {
+        if !self.filter.contains(prefix_hash) {
+            self.filter.insert(prefix_hash);
             self.entries.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Whether a larger one would tell more.
     fn is_over_full(&self) -> bool {
-        self.capacity < HEADS_MAX && self.entries.load(Ordering::Relaxed) > self.capacity
+        self.capacity < PREFIX_HASHES_MAX && self.entries.load(Ordering::Relaxed) > self.capacity
     }
 }
 
-impl HeadFilter {
-    /// False only when no shared blob has this head.
-    pub fn maybe_known(&self, head: u64) -> bool {
+impl PrefixHashFilter {
+    /// False only when no shared blob has this prefix hash.
+    pub fn maybe_known(&self, prefix_hash: u64) -> bool {
         match &self.state.read().progress {
             Progress::Loading => true,
-            Progress::Ready(counted) => counted.filter.contains(head),
+            Progress::Ready(counted) => counted.filter.contains(prefix_hash),
         }
     }
 
-    /// What a blob with this head asks for.
-    pub fn sharing(&self, level: RefLevel, head: u64) -> Sharing {
+    /// What a blob with this prefix hash asks for.
+    pub fn sharing(&self, level: RefLevel, prefix_hash: u64) -> Sharing {
         match level {
             RefLevel::Off => Sharing::Off,
             RefLevel::Full => Sharing::Sought,
-            RefLevel::Fast if self.maybe_known(head) => Sharing::Sought,
+            RefLevel::Fast if self.maybe_known(prefix_hash) => Sharing::Sought,
             RefLevel::Fast => Sharing::Offered,
         }
     }
 
-    /// Adds heads. True, once, when the filter should be refilled with more room.
-    pub fn note(&self, heads: impl Iterator<Item = u64>) -> bool {
+    /// Adds prefix hashes. True, once, when the filter should be refilled with more room.
+    pub fn note(&self, prefix_hashes: impl Iterator<Item = u64>) -> bool {
         let state = self.state.read();
         let ready = match &state.progress {
             Progress::Loading => None,
             Progress::Ready(counted) => Some(counted),
         };
-        for head in heads {
-            ready.into_iter().chain(&state.filling).for_each(|counted| counted.insert(head));
+        for prefix_hash in prefix_hashes {
+            ready.into_iter().chain(&state.filling).for_each(|counted| counted.insert(prefix_hash));
         }
         ready.is_some_and(|counted| counted.is_over_full()) && !self.wanted.swap(true, Ordering::Relaxed)
     }
 
-    /// Fills a new filter: `scan` calls the closure that it gets with every head there is. Heads that are noted
-    /// meanwhile are added too. To be called by one thread.
+    /// Fills a new filter: `scan` calls the closure that it gets with every prefix hash there is. Prefix hashes that
+    /// are noted meanwhile are added too. To be called by one thread.
     ///
     /// # Errors
     /// What `scan` returns. The filter that was ready stays in use.
@@ -113,20 +113,20 @@ impl HeadFilter {
     }
 
     fn fill_next(&self, mut scan: impl FnMut(&mut dyn FnMut(u64)) -> Result<()>) -> Result<()> {
-        let mut capacity = HEADS_MIN;
+        let mut capacity = PREFIX_HASHES_MIN;
         loop {
             let next = Arc::new(Counted::new(capacity));
             self.state.write().filling = Some(Arc::clone(&next));
             let mut found = 0;
-            scan(&mut |head| {
+            scan(&mut |prefix_hash| {
                 found += 1;
-                next.insert(head);
+                next.insert(prefix_hash);
             })?;
-            if found <= capacity || capacity == HEADS_MAX {
+            if found <= capacity || capacity == PREFIX_HASHES_MAX {
                 return Ok(());
             }
             // Twice as much as there is, so that it is not refilled soon.
-            capacity = (found * 2).min(HEADS_MAX);
+            capacity = (found * 2).min(PREFIX_HASHES_MAX);
         }
     }
 }

@@ -190,7 +190,7 @@ pub enum Sharing {
 }
 
 /// Keeps the data that it was taken for in place until the decision that needs it is made.
-pub type Pin = Arc<dyn std::any::Any + Send + Sync>;
+pub type UploadPin = Arc<dyn std::any::Any + Send + Sync>;
 
 #[derive(Clone, Debug)]
 pub struct PlacedChunk {
@@ -200,7 +200,7 @@ pub struct PlacedChunk {
     pub length: u32,
     pub sealed: bool,
     pub place: ChunkPlace,
-    pub pin: Option<Pin>,
+    pub pin: Option<UploadPin>,
 }
 
 impl PlacedChunk {

@@ -26,8 +26,8 @@ pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
     Annotate, AnnotationChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyHeaders, CopyPart,
-    DeleteEntry, Intent, Move, MovePrefix, ObjectAppend, Pin, PlacedChunk, PutObject, PutPart, RequestToken,
-    SettingsChange, Sharing, Source, StoredAnnotations, StoredCopy, StoredInto, StoredText, UnderPrefix,
+    DeleteEntry, Intent, Move, MovePrefix, ObjectAppend, PlacedChunk, PutObject, PutPart, RequestToken, SettingsChange,
+    Sharing, Source, StoredAnnotations, StoredCopy, StoredInto, StoredText, UnderPrefix, UploadPin,
 };
 pub use lengths::{record_len, records_len};
 pub use limits::{

@@ -3,7 +3,7 @@
 use crate::Catalog;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_decide::Pin;
+use orcas_decide::UploadPin;
 use orcas_record::{CONTENT_MAX, Fingerprint, Sequence, short_hash};
 
 /// Times a lookup is repeated because condemnations were forgotten meanwhile.
@@ -65,7 +65,7 @@ pub fn pin_known(
     fingerprint: Fingerprint,
     length: u32,
     prefix_hash: u64,
-) -> Result<Option<(Sequence, Pin)>> {
+) -> Result<Option<(Sequence, UploadPin)>> {
     let pin = catalog.pins.hold(fingerprint);
     Ok(published_blob(catalog, &fingerprint, length, Some(prefix_hash), &|_| false)?.map(|blob| (blob, pin)))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::Mutex;
-use orcas_decide::Pin;
+use orcas_decide::UploadPin;
 use orcas_record::{Fingerprint, Sequence};
 
 /// Damaged blobs that are remembered. A store with more has other worries.
@@ -50,7 +50,7 @@ impl Drop for PinnedFingerprint {
 
 impl FingerprintPins {
     /// While the pin lives, no blob with this fingerprint is condemned.
-    pub fn hold(self: &Arc<Self>, fingerprint: Fingerprint) -> Pin {
+    pub fn hold(self: &Arc<Self>, fingerprint: Fingerprint) -> UploadPin {
         *self.state.lock().held.entry(fingerprint).or_default() += 1;
         Arc::new(PinnedFingerprint { pins: Arc::clone(self), fingerprint })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use orcas_catalog::LayerMerge;
-use orcas_decide::Pin;
+use orcas_decide::UploadPin;
 use orcas_record::{BucketId, ChunkMove, ContentMove, LogFileId, Object, PackId, Sequence, VersionId};
 
 /// A mutation that no client asked for. It changes where content is and what is kept, never what clients see.
@@ -23,7 +23,7 @@ pub(crate) enum MaintenanceIntent {
     MoveChunks {
         from: PackId,
         moves: Vec<ChunkMove>,
-        pins: Vec<Pin>,
+        pins: Vec<UploadPin>,
     },
     /// Ends a pack that nothing seems to need.
     RetirePack {

@@ -15,7 +15,7 @@ mod chunk;
 mod frame;
 
 use chunk::{CHUNK_HEADER, ChunkHeader, PackHeader};
-use frame::{COMMIT_FRAME, Commit, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, LogKeys};
+use frame::{COMMIT_FRAME, Commit, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileContext, FrameClass, FrameHeader, LogKeys};
 
 /// Differs from `offset` in one byte: such a difference no CRC-32C misses.
 fn elsewhere(offset: u64, input: &mut Input<'_>) -> u64 {
@@ -23,16 +23,16 @@ fn elsewhere(offset: u64, input: &mut Input<'_>) -> u64 {
 }
 
 fn frame_header(mut input: Input<'_>) {
-    let seal = FileSeal::new(&input.array(), input.u64(), &input.array());
+    let context = FileContext::new(&input.array(), input.u64(), &input.array());
     let offset = input.u64();
     let mut bytes: [u8; FRAME_HEADER] = input.array();
-    if field::<4>(&bytes, 0) != seal.header_crc(&bytes, offset).to_le_bytes() {
-        assert_eq!(FrameHeader::decode(&bytes, &seal, offset), None);
+    if field::<4>(&bytes, 0) != context.header_crc(&bytes, offset).to_le_bytes() {
+        assert_eq!(FrameHeader::decode(&bytes, &context, offset), None);
     }
-    let crc = seal.header_crc(&bytes, offset);
+    let crc = context.header_crc(&bytes, offset);
     bytes[..4].copy_from_slice(&crc.to_le_bytes());
-    let Some(header) = FrameHeader::decode(&bytes, &seal, offset) else { return };
-    assert_eq!(FrameHeader::decode(&bytes, &seal, elsewhere(offset, &mut input)), None);
+    let Some(header) = FrameHeader::decode(&bytes, &context, offset) else { return };
+    assert_eq!(FrameHeader::decode(&bytes, &context, elsewhere(offset, &mut input)), None);
     let table = match header.class {
         FrameClass::Record => 4 * (header.length as usize).div_ceil(BLOCK_SIZE),
         FrameClass::Commit => 0,
@@ -43,16 +43,16 @@ fn frame_header(mut input: Input<'_>) {
     assert!((least..least + 8).contains(&header.frame_length()) && header.frame_length() % 8 == 0);
 
     let mut encoded = header.encode();
-    let crc = seal.header_crc(&encoded, offset);
+    let crc = context.header_crc(&encoded, offset);
     encoded[..4].copy_from_slice(&crc.to_le_bytes());
-    assert_eq!(FrameHeader::decode(&encoded, &seal, offset), Some(header));
+    assert_eq!(FrameHeader::decode(&encoded, &context, offset), Some(header));
     assert!(FrameHeader::is_likely(&encoded));
     assert_eq!(FrameHeader::is_likely(&bytes), bytes == encoded);
 }
 
 fn commit(mut input: Input<'_>) {
     let keys = LogKeys::derive(&input.array());
-    let seal = FileSeal::new(&input.array(), input.u64(), &input.array());
+    let context = FileContext::new(&input.array(), input.u64(), &input.array());
     let offset = input.u64();
     let commit = Commit {
         start: input.u64(),
@@ -61,18 +61,18 @@ fn commit(mut input: Input<'_>) {
         chain: input.array(),
         sequence: input.u64(),
     };
-    let encoded: [u8; COMMIT_FRAME] = commit.encode(&keys, &seal, offset);
-    assert_eq!(Commit::decode(&encoded, &keys, &seal, offset).as_ref(), Some(&commit));
-    assert_eq!(Commit::decode(&encoded, &keys, &seal, elsewhere(offset, &mut input)), None);
+    let encoded: [u8; COMMIT_FRAME] = commit.encode(&keys, &context, offset);
+    assert_eq!(Commit::decode(&encoded, &keys, &context, offset).as_ref(), Some(&commit));
+    assert_eq!(Commit::decode(&encoded, &keys, &context, elsewhere(offset, &mut input)), None);
     // A change anywhere, under a checksum that holds.
     let mut changed = encoded;
     changed[4 + usize::from(input.u8()) % (COMMIT_FRAME - 4)] ^= input.u8().max(1);
-    let crc = seal.header_crc(&field(&changed, 0), offset);
+    let crc = context.header_crc(&field(&changed, 0), offset);
     changed[..4].copy_from_slice(&crc.to_le_bytes());
-    assert_eq!(Commit::decode(&changed, &keys, &seal, offset), None);
+    assert_eq!(Commit::decode(&changed, &keys, &context, offset), None);
     // Bytes that nobody with the keys wrote.
     let forged: [u8; COMMIT_FRAME] = input.array();
-    assert!(forged == encoded || Commit::decode(&forged, &keys, &seal, offset).is_none());
+    assert!(forged == encoded || Commit::decode(&forged, &keys, &context, offset).is_none());
 }
 
 fn chunk_header(mut input: Input<'_>) {

@@ -12,7 +12,7 @@ use orcas_base::block::field;
 use orcas_fs::{FileSystem, Open};
 use orcas_fs_testing::{SimDisk, SimRandom};
 use orcas_fuzz::{Input, fuzz_target};
-use orcas_log::{Batch, FileSeal, LogOptions, LogPosition, LogSalvage, Salvaged, inspect, recover, store_ids};
+use orcas_log::{Batch, FileContext, LogOptions, LogPosition, LogSalvage, Salvaged, inspect, recover, store_ids};
 use orcas_record::placement::codec;
 
 const DIR: &str = "/log";
@@ -98,8 +98,8 @@ fn reseal(fs: &dyn FileSystem, written: &Written, which: usize) {
     let bytes = read(fs, path);
     let at = *offset as usize;
     let (Some(header), Some(salt)) = (bytes.get(at..at + 24), bytes.get(40..56)) else { return };
-    let seal = FileSeal::new(&STORE_ID, *number, &field(salt, 0));
-    let crc = seal.header_crc(&field(header, 0), *offset);
+    let context = FileContext::new(&STORE_ID, *number, &field(salt, 0));
+    let crc = context.header_crc(&field(header, 0), *offset);
     if let Ok(file) = fs.open(path, Open::Write) {
         file.write_at(*offset, &crc.to_le_bytes()).expect("the disk works");
     }

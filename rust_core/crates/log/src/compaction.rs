@@ -13,7 +13,7 @@ use orcas_record::{LogFileId, LogLocation, Sequence};
 
 use super::LogPosition;
 use super::chain::{CompactedLog, FileRun, LogDirectory, LogFiles};
-use super::encoding::{Batch, COMMIT_FRAME, CompactedHeader, FILE_HEADER, FRAME_PAYLOAD_MAX, FileSeal};
+use super::encoding::{Batch, COMMIT_FRAME, CompactedHeader, FILE_HEADER, FRAME_PAYLOAD_MAX, FileContext};
 use super::writer::BatchLocation;
 
 /// Bytes of records after which a batch is closed.
@@ -25,7 +25,7 @@ pub struct LogCompaction {
     run: FileRun,
     file: Arc<dyn File>,
     salt: [u8; 16],
-    seal: FileSeal,
+    context: FileContext,
     batch: Batch,
     /// The end of the last batch written.
     position: LogPosition,
@@ -69,11 +69,11 @@ impl LogCompaction {
         let filled = options.random.fill(&mut salt);
         let created = filled.and_then(|()| fs.open(&files.directory().path(run.number), Open::Create));
         let file = created.inspect_err(|_| files.released(run.number))?;
-        let seal = FileSeal::new(&options.store_id, run.number, &salt);
+        let context = FileContext::new(&options.store_id, run.number, &salt);
         let position = LogPosition { file: run.number, offset: FILE_HEADER, ..run.from.clone() };
         let last = run.from.sequence;
         let (batch, progress) = (Batch::new(), Progress::Body);
-        let compaction = Self { files, run, file, salt, seal, batch, position, last, progress, failed_syncs };
+        let compaction = Self { files, run, file, salt, context, batch, position, last, progress, failed_syncs };
         // A file without records must still be long enough for a header.
         compaction.file.write_at(0, &[0; FILE_HEADER as usize])?;
         Ok(compaction)
@@ -154,7 +154,7 @@ impl LogCompaction {
             return Ok(());
         }
         let start = self.position.offset;
-        let end = self.batch.close(&self.files.directory().keys, &self.seal, &self.position, self.run.from.sequence);
+        let end = self.batch.close(&self.files.directory().keys, &self.context, &self.position, self.run.from.sequence);
         let bytes = self.batch.closed_bytes();
         if let Err(error) = self.file.write_at(start, bytes) {
             self.progress = Progress::Failed;

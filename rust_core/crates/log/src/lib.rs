@@ -30,7 +30,7 @@ pub use damaged::{
     Counted, Examined, Inspection, LogFault, LogGap, LogPiece, LogRewrite, LogSalvage, OtherLog, SET_ASIDE, Salvaged,
     Seen, inspect, set_aside_before, store_ids,
 };
-pub use encoding::{Batch, BatchFrame, FRAME_PAYLOAD_MAX, FileSeal};
+pub use encoding::{Batch, BatchFrame, FRAME_PAYLOAD_MAX, FileContext};
 pub use reader::LogReader;
 pub use recovery::{RecoverError, Recovered, recover};
 pub use writer::{Appended, BatchLocation, Log};

@@ -17,8 +17,8 @@ use orcas_record::LogLocation;
 use orcas_record::placement::codec;
 
 use super::encoding::{
-    FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, HEADER_ENCODED, Header, LogKeys, blocks_match,
-    payload_start,
+    FRAME_HEADER, FRAME_PAYLOAD_MAX, FileContext, FrameClass, FrameHeader, HEADER_ENCODED, Header, LogKeys,
+    blocks_match, payload_start,
 };
 use super::{CONTENT_PREFIX, LogOptions, file_path};
 
@@ -36,8 +36,8 @@ struct ReaderInner {
     fs: Arc<dyn FileSystem>,
     options: Arc<LogOptions>,
     keys: LogKeys,
-    /// Seals of files that are read without their headers. If present, no other file is read.
-    seals: Option<HashMap<u64, FileSeal>>,
+    /// Contexts of files that are read without their headers. If present, no other file is read.
+    contexts: Option<HashMap<u64, FileContext>>,
     open: Mutex<OpenFiles>,
 }
 
@@ -51,7 +51,7 @@ struct OpenFiles {
 
 struct OpenLog {
     file: Arc<dyn File>,
-    seal: FileSeal,
+    context: FileContext,
     path: PathBuf,
 }
 
@@ -65,10 +65,10 @@ impl LogReader {
         Self::new(fs, Arc::new(options), keys)
     }
 
-    /// A reader for a log that may have lost headers and keys; `seals` replaces them.
-    pub fn salvaged(fs: Arc<dyn FileSystem>, options: LogOptions, seals: HashMap<u64, FileSeal>) -> Self {
+    /// A reader for a log that may have lost headers and keys; `contexts` replaces them.
+    pub fn salvaged(fs: Arc<dyn FileSystem>, options: LogOptions, contexts: HashMap<u64, FileContext>) -> Self {
         let keys = LogKeys::derive(&options.commit_key);
-        Self::with(fs, Arc::new(options), keys, Some(seals))
+        Self::with(fs, Arc::new(options), keys, Some(contexts))
     }
 
     pub(super) fn new(fs: Arc<dyn FileSystem>, options: Arc<LogOptions>, keys: LogKeys) -> Self {
@@ -79,9 +79,9 @@ impl LogReader {
         fs: Arc<dyn FileSystem>,
         options: Arc<LogOptions>,
         keys: LogKeys,
-        seals: Option<HashMap<u64, FileSeal>>,
+        contexts: Option<HashMap<u64, FileContext>>,
     ) -> Self {
-        let inner = Arc::new(ReaderInner { fs, options, keys, seals, open: Mutex::default() });
+        let inner = Arc::new(ReaderInner { fs, options, keys, contexts, open: Mutex::default() });
         Self { inner, buffers: Buffers::new(false) }
     }
 
@@ -146,7 +146,7 @@ impl LogReader {
         if !read_at(&*log.file, offset, &mut front)? {
             return Ok(false);
         }
-        let header = FrameHeader::decode(&field(&front, 0), &log.seal, offset)
+        let header = FrameHeader::decode(&field(&front, 0), &log.context, offset)
             .filter(|header| header.class == FrameClass::Record && header.length as usize == length)
             .ok_or_else(|| corrupt("no frame of this length begins here"))?;
         debug_assert_eq!(header.payload_start(), data);
@@ -161,7 +161,7 @@ impl LogReader {
             }
             &later[..]
         };
-        if !verifying(|| blocks_match(&log.seal, &front[FRAME_HEADER + 4 * first..data], blocks)) {
+        if !verifying(|| blocks_match(&log.context, &front[FRAME_HEADER + 4 * first..data], blocks)) {
             return Err(corrupt("a block does not match its checksum"));
         }
         buf.copy_from_slice(&blocks[from - first * BLOCK_SIZE..until - first * BLOCK_SIZE]);
@@ -175,16 +175,16 @@ impl LogReader {
         }
         let path = file_path(&inner.options.dir, number);
         let file = inner.fs.open(&path, Open::Read)?;
-        let seal = match &inner.seals {
-            Some(seals) => seals.get(&number).cloned().ok_or_else(|| Error::Missing { path: path.clone() })?,
+        let context = match &inner.contexts {
+            Some(contexts) => contexts.get(&number).cloned().ok_or_else(|| Error::Missing { path: path.clone() })?,
             None => {
                 let mut encoded = [0; HEADER_ENCODED];
                 file.read_at(0, &mut encoded)?;
                 let header = Header::decode(&encoded, &inner.keys, &inner.options.store_id, number);
-                header.map_err(|fault| fault.into_error(&path))?.seal()
+                header.map_err(|fault| fault.into_error(&path))?.context()
             }
         };
-        let log = Arc::new(OpenLog { file, seal, path });
+        let log = Arc::new(OpenLog { file, context, path });
         inner.open.lock().insert(number, Arc::clone(&log));
         Ok(log)
     }

@@ -15,7 +15,7 @@ use orcas_record::Sequence;
 use orcas_record::placement::codec;
 
 use super::encoding::{
-    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, Header, LogKeys,
+    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileContext, FrameClass, FrameHeader, Header, LogKeys,
 };
 use super::{LogPosition, RecoveredBatch, RecoveredRecord};
 
@@ -32,7 +32,7 @@ pub struct Scanner {
     file: Arc<dyn File>,
     pub path: PathBuf,
     keys: LogKeys,
-    seal: FileSeal,
+    context: FileContext,
     length: u64,
     /// End of the last batch that continues the chain.
     position: LogPosition,
@@ -46,7 +46,7 @@ impl Scanner {
     pub fn new(file: Arc<dyn File>, path: PathBuf, keys: LogKeys, header: &Header) -> Result<Self> {
         let position = LogPosition { file: header.number(), offset: FILE_HEADER, ..header.from().clone() };
         let length = file.len()?;
-        Ok(Self { file, path, keys, seal: header.seal(), length, position, block: Bytes::new(), block_start: 0 })
+        Ok(Self { file, path, keys, context: header.context(), length, position, block: Bytes::new(), block_start: 0 })
     }
 
     pub fn position(&self) -> &LogPosition {
@@ -66,7 +66,7 @@ impl Scanner {
         if !self.load(start, COMMIT_FRAME)? {
             return Ok(false);
         }
-        let found = Commit::decode(&field(self.view(start, COMMIT_FRAME), 0), &self.keys, &self.seal, start);
+        let found = Commit::decode(&field(self.view(start, COMMIT_FRAME), 0), &self.keys, &self.context, start);
         let before = std::mem::replace(&mut self.position, position.clone());
         let proven = match found {
             Some(commit) => commit.chain == position.chain && commit.sequence == position.sequence,
@@ -90,7 +90,7 @@ impl Scanner {
                 return Ok(None);
             }
             let view = self.view(at, FRAME_HEADER);
-            let Some(header) = FrameHeader::decode(&field(view, 0), &self.seal, at) else { return Ok(None) };
+            let Some(header) = FrameHeader::decode(&field(view, 0), &self.context, at) else { return Ok(None) };
             let length = header.frame_length();
             if !self.holds(at, length) {
                 self.hash(&mut chain, &mut hashed, at);
@@ -99,7 +99,7 @@ impl Scanner {
                 return Ok(None);
             }
             if header.class == FrameClass::Record {
-                let (sequence, kind, file) = (header.sequence, header.kind, self.seal.number);
+                let (sequence, kind, file) = (header.sequence, header.kind, self.context.number);
                 let from = (at - self.block_start) as usize + header.payload_start();
                 let payload = self.block.slice(from..from + header.length as usize);
                 records.push(RecoveredRecord { sequence, kind, payload, at: codec::in_log(file, at) });
@@ -108,7 +108,7 @@ impl Scanner {
             }
             self.hash(&mut chain, &mut hashed, at);
             let frame = field(self.view(at, COMMIT_FRAME), 0);
-            let Some(commit) = Commit::decode(&frame, &self.keys, &self.seal, at) else { return Ok(None) };
+            let Some(commit) = Commit::decode(&frame, &self.keys, &self.context, at) else { return Ok(None) };
             chain.update(&commit.chained());
             if commit.start != start
                 || commit.records as usize != records.len()
@@ -117,7 +117,7 @@ impl Scanner {
                 return Ok(None);
             }
             self.position = LogPosition {
-                file: self.seal.number,
+                file: self.context.number,
                 offset: at + length as u64,
                 chain: commit.chain,
                 sequence: commit.sequence,
@@ -154,7 +154,7 @@ impl Scanner {
     }
 
     fn claim_at(&self, offset: u64, bytes: &[u8]) -> Result<Sequence> {
-        if bytes.len() >= FRAME_HEADER && FrameHeader::decode(&field(bytes, 0), &self.seal, offset).is_none() {
+        if bytes.len() >= FRAME_HEADER && FrameHeader::decode(&field(bytes, 0), &self.context, offset).is_none() {
             return Ok(0);
         }
         let mut frame = [0; COMMIT_FRAME];
@@ -163,7 +163,7 @@ impl Scanner {
         } else if offset + COMMIT_FRAME as u64 <= self.length {
             self.file.read_at(offset, &mut frame)?;
         }
-        Ok(Commit::decode(&frame, &self.keys, &self.seal, offset).map_or(0, |commit| commit.durable))
+        Ok(Commit::decode(&frame, &self.keys, &self.context, offset).map_or(0, |commit| commit.durable))
     }
 
     pub fn corrupt(&self, reason: &'static str) -> Error {

@@ -15,7 +15,7 @@ use orcas_record::{LogFileId, LogLocation, Sequence};
 
 use super::LogPosition;
 use super::chain::{Link, LogDirectory, LogFiles, SpareMaker, Survey, fill, size_at};
-use super::encoding::{Batch, BatchFrame, COMMIT_FRAME, FILE_HEADER, FileHeader, FileSeal, Header};
+use super::encoding::{Batch, BatchFrame, COMMIT_FRAME, FILE_HEADER, FileContext, FileHeader, Header};
 use super::reader::LogReader;
 
 /// Where a batch begins.
@@ -66,7 +66,7 @@ struct Current {
     /// Allocated bytes.
     bytes: u64,
     header: FileHeader,
-    seal: FileSeal,
+    context: FileContext,
 }
 
 /// What recovery passes to the writer.
@@ -105,7 +105,12 @@ impl Log {
             files: LogFiles::new(directory.clone(), spares.clone(), reader.clone(), found.links.clone()),
             reader,
             position: LogPosition { file: spare.number, offset: FILE_HEADER, ..found.end.clone() },
-            current: Current { file: spare.file, bytes: spare.bytes, seal: header.seal(), header: header.clone() },
+            current: Current {
+                file: spare.file,
+                bytes: spare.bytes,
+                context: header.context(),
+                header: header.clone(),
+            },
             failed: None,
             pending_links: Vec::new(),
             directory,
@@ -165,7 +170,7 @@ impl Log {
         if batch.is_empty() {
             return Ok(self.appended(start));
         }
-        let end = batch.close(&self.directory.keys, &self.current.seal, &self.position, durable);
+        let end = batch.close(&self.directory.keys, &self.current.context, &self.position, durable);
         let written = self.current.file.write_at(start, batch.closed_bytes());
         self.remember_failure(written)?;
         self.position = end;
@@ -297,7 +302,7 @@ impl Log {
             last.end = end.clone();
         }
         self.position = LogPosition { file: spare.number, offset: FILE_HEADER, ..end };
-        self.current = Current { file: spare.file, bytes: spare.bytes, seal: header.seal(), header };
+        self.current = Current { file: spare.file, bytes: spare.bytes, context: header.context(), header };
         self.failed = None;
         tracing::debug!(file = self.position.file, "The log continues in a new file");
         Ok(())

@@ -114,7 +114,7 @@ pub fn salvage_store(
         random: Arc::clone(&environment.random),
     };
     let parts = Assembly {
-        log_reader: LogReader::salvaged(Arc::clone(&site.fs), log_options.clone(), log.seals()),
+        log_reader: LogReader::salvaged(Arc::clone(&site.fs), log_options.clone(), log.contexts()),
         spares: log.spare_maker(log_options),
         packs: packs.open(Arc::clone(&site.fs), pack_options),
         ballast: Ballast::none(Arc::clone(&site.fs), &data),

@@ -16,8 +16,8 @@ use super::piece::{LogFault, LogPiece};
 use super::window::{Meter, Window};
 use crate::chain::Link;
 use crate::encoding::{
-    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, Header, LogKeys,
-    blocks_match,
+    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileContext, FrameClass, FrameHeader, Header,
+    LogKeys, blocks_match,
 };
 use crate::{LogFiles, LogPosition, RecoveredBatch, RecoveredRecord};
 
@@ -60,7 +60,7 @@ impl LogPiece {
             window: Window::new(file, readable, meter),
             path,
             keys: self.directory.keys.clone(),
-            seal: self.header.seal(),
+            context: self.header.context(),
             chain: self.from_known.then_some(from.chain),
             last: from.sequence,
             at: FILE_HEADER,
@@ -105,7 +105,7 @@ struct Examination<'a> {
     window: Window<'a>,
     path: PathBuf,
     keys: LogKeys,
-    seal: FileSeal,
+    context: FileContext,
     /// Chain value before the next batch, when it is known.
     chain: Option<[u8; 32]>,
     /// Sequence of the last record that was read or is known to be lost.
@@ -164,7 +164,7 @@ impl Examination<'_> {
         loop {
             if self.hashed_before_load(&mut open, FRAME_HEADER)? {
                 let header =
-                    FrameHeader::decode(&field(self.window.view(self.at, FRAME_HEADER), 0), &self.seal, self.at);
+                    FrameHeader::decode(&field(self.window.view(self.at, FRAME_HEADER), 0), &self.context, self.at);
                 if let Some(header) = header.filter(|header| header.follows(self.last, self.until)) {
                     let length = header.frame_length();
                     if self.hashed_before_load(&mut open, length)? {
@@ -198,9 +198,9 @@ impl Examination<'_> {
         let (payload_start, length) = (header.payload_start(), header.length as usize);
         let frame = self.window.view(self.at, payload_start + length);
         open.frames += 1;
-        if blocks_match(&self.seal, &frame[FRAME_HEADER..payload_start], &frame[payload_start..]) {
+        if blocks_match(&self.context, &frame[FRAME_HEADER..payload_start], &frame[payload_start..]) {
             let payload = self.window.slice(self.at + payload_start as u64, length);
-            let (sequence, kind, file) = (header.sequence, header.kind, self.seal.number);
+            let (sequence, kind, file) = (header.sequence, header.kind, self.context.number);
             open.records.push(RecoveredRecord { sequence, kind, payload, at: codec::in_log(file, self.at) });
         } else {
             open.damaged = true;
@@ -215,7 +215,7 @@ impl Examination<'_> {
     fn commit(&mut self, mut open: Pending) -> Result<bool> {
         open.hash(&self.window, self.at);
         let frame = field(self.window.view(self.at, COMMIT_FRAME), 0);
-        let Some(commit) = Commit::decode(&frame, &self.keys, &self.seal, self.at) else {
+        let Some(commit) = Commit::decode(&frame, &self.keys, &self.context, self.at) else {
             return self.broken(open);
         };
         open.hasher.update(&commit.chained());
@@ -239,7 +239,7 @@ impl Examination<'_> {
         for fault in open.faults {
             (self.sink)(Seen::Fault(fault))?;
         }
-        let (file, offset, sequence) = (self.seal.number, self.at, self.last);
+        let (file, offset, sequence) = (self.context.number, self.at, self.last);
         let position = LogPosition { file, offset, sequence, chain: self.chain.unwrap_or_default() };
         (self.sink)(Seen::Batch(RecoveredBatch { position, records: open.records }))
     }
@@ -254,7 +254,7 @@ impl Examination<'_> {
             0 => "no frame begins where one should",
             _ => "a frame or the commit record of a batch cannot be read",
         };
-        let next = self.window.next_frame(broken_at, &self.seal, (self.last, self.until))?;
+        let next = self.window.next_frame(broken_at, &self.context, (self.last, self.until))?;
         let (before, at) = match &next {
             Some((at, header)) if header.class == FrameClass::Record => (header.sequence - 1, *at),
             Some((at, header)) => (header.sequence, *at),
@@ -277,7 +277,7 @@ impl Examination<'_> {
     fn lone_commit(&mut self) -> Result<bool> {
         if self.window.load(self.at, COMMIT_FRAME)? {
             let frame = field(self.window.view(self.at, COMMIT_FRAME), 0);
-            if let Some(commit) = Commit::decode(&frame, &self.keys, &self.seal, self.at) {
+            if let Some(commit) = Commit::decode(&frame, &self.keys, &self.context, self.at) {
                 self.chain = Some(commit.chain);
                 self.durable = self.durable.max(commit.durable);
             }
@@ -303,7 +303,7 @@ impl Examination<'_> {
                     continue;
                 }
                 let frame = field(&bytes[offset..], 0);
-                if let Some(commit) = Commit::decode(&frame, &self.keys, &self.seal, at + offset as u64) {
+                if let Some(commit) = Commit::decode(&frame, &self.keys, &self.context, at + offset as u64) {
                     self.durable = self.durable.max(commit.durable);
                 }
             }

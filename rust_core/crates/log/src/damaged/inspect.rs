@@ -184,7 +184,7 @@ impl Search<'_> {
         }
         let mut frame = [0; FRAME_HEADER];
         file.read_at(FILE_HEADER, &mut frame)?;
-        let Some(first) = FrameHeader::decode(&frame, &header.seal(), FILE_HEADER) else { return Ok(None) };
+        let Some(first) = FrameHeader::decode(&frame, &header.context(), FILE_HEADER) else { return Ok(None) };
         let from_known = self.directory.scanner(&header)?.next()?.is_some();
         let known = match header {
             header if from_known => Known { header, from_known, damaged: true },

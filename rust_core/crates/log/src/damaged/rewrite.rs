@@ -13,7 +13,7 @@ use orcas_record::placement::codec;
 use orcas_record::{LogFileId, LogLocation, Sequence};
 
 use crate::chain::LogDirectory;
-use crate::encoding::{Batch, FILE_HEADER, FileHeader, FileSeal};
+use crate::encoding::{Batch, FILE_HEADER, FileContext, FileHeader};
 use crate::writer::BatchLocation;
 use crate::{LogOptions, LogPosition, file_number};
 
@@ -26,7 +26,7 @@ pub struct LogRewrite {
     directory: LogDirectory,
     file: Arc<dyn File>,
     header: FileHeader,
-    seal: FileSeal,
+    context: FileContext,
     batch: Batch,
     /// End of the last batch written.
     position: LogPosition,
@@ -49,9 +49,9 @@ impl LogRewrite {
         let file = fs.open(&directory.path(number), Open::Create)?;
         file.write_at(0, &[0; FILE_HEADER as usize])?;
         let position = LogPosition { file: number, offset: FILE_HEADER, ..LogPosition::ORIGIN };
-        let seal = header.seal();
+        let context = header.context();
         let batch = Batch::new();
-        Ok(Self { directory, file, header, seal, batch, position, last: 0, in_force: false })
+        Ok(Self { directory, file, header, context, batch, position, last: 0, in_force: false })
     }
 
     pub fn file(&self) -> LogFileId {
@@ -95,7 +95,7 @@ impl LogRewrite {
             return Ok(());
         }
         let start = self.position.offset;
-        let end = self.batch.close(&self.directory.keys, &self.seal, &self.position, self.last);
+        let end = self.batch.close(&self.directory.keys, &self.context, &self.position, self.last);
         let bytes = self.batch.closed_bytes();
         self.file.write_at(start, bytes)?;
         self.file.start_writeback(start, bytes.len() as u64);

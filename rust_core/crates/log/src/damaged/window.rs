@@ -10,7 +10,7 @@ use orcas_base::error::Result;
 use orcas_fs::{File, read_around_faults};
 use orcas_record::Sequence;
 
-use crate::encoding::{FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameHeader};
+use crate::encoding::{FRAME_ALIGN, FRAME_HEADER, FileContext, FrameHeader};
 
 /// Bytes read at a time.
 const BLOCK: u64 = 4 * 1024 * 1024;
@@ -76,7 +76,7 @@ impl<'a> Window<'a> {
         &self.block[(at - self.start) as usize..]
     }
 
-    /// The first whole frame after `from` that belongs to the file of `seal` and can follow the record `last`. `until` is
+    /// The first whole frame after `from` that belongs to the file of `context` and can follow the record `last`. `until` is
     /// the last record of the file, if known.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl<'a> Window<'a> {
     pub fn next_frame(
         &mut self,
         from: u64,
-        seal: &FileSeal,
+        context: &FileContext,
         (last, until): (Sequence, Option<Sequence>),
     ) -> Result<Option<(u64, FrameHeader)>> {
         let mut at = from + FRAME_ALIGN as u64;
@@ -98,7 +98,7 @@ impl<'a> Window<'a> {
                     continue;
                 }
                 let found_at = at + offset as u64;
-                let Some(header) = FrameHeader::decode(&field(candidate, 0), seal, found_at) else { continue };
+                let Some(header) = FrameHeader::decode(&field(candidate, 0), context, found_at) else { continue };
                 if found_at + header.frame_length() as u64 <= self.limit && header.follows(last, until) {
                     return Ok(Some((found_at, header)));
                 }

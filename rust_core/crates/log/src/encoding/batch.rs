@@ -4,7 +4,7 @@ use orcas_base::block::{BLOCK_SIZE, block_crc, field};
 use orcas_record::Sequence;
 
 use super::format::{
-    COMMIT_FRAME, Commit, FRAME_ALIGN, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, LogKeys,
+    COMMIT_FRAME, Commit, FRAME_ALIGN, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileContext, FrameClass, FrameHeader, LogKeys,
     payload_start,
 };
 use crate::LogPosition;
@@ -86,18 +86,18 @@ impl Batch {
     pub(crate) fn close(
         &mut self,
         keys: &LogKeys,
-        seal: &FileSeal,
+        context: &FileContext,
         from: &LogPosition,
         durable: Sequence,
     ) -> LogPosition {
         self.bytes.truncate(self.frames_end);
-        let salt_change = self.salt ^ seal.crc_salt();
-        self.salt = seal.crc_salt();
+        let salt_change = self.salt ^ context.crc_salt();
+        self.salt = context.crc_salt();
         let mut at = 0;
         while at < self.frames_end {
             let mut header: [u8; FRAME_HEADER] = field(&self.bytes, at);
             let length = u32::from_le_bytes(field(&header, 8)) as usize;
-            let crc = seal.header_crc(&header, from.offset + at as u64);
+            let crc = context.header_crc(&header, from.offset + at as u64);
             header[..4].copy_from_slice(&crc.to_le_bytes());
             self.bytes[at..at + FRAME_HEADER].copy_from_slice(&header);
             let payload = at + payload_start(length);
@@ -117,9 +117,9 @@ impl Batch {
         let mut chain = keys.chain_after(&from.chain);
         chain.update(&self.bytes).update(&commit.chained());
         commit.chain = chain.finalize().into();
-        self.bytes.extend_from_slice(&commit.encode(keys, seal, from.offset + self.frames_end as u64));
+        self.bytes.extend_from_slice(&commit.encode(keys, context, from.offset + self.frames_end as u64));
         let offset = from.offset + self.bytes.len() as u64;
-        LogPosition { file: seal.number, offset, chain: commit.chain, sequence: commit.sequence }
+        LogPosition { file: context.number, offset, chain: commit.chain, sequence: commit.sequence }
     }
 
     /// The bytes that `close` prepared for writing.

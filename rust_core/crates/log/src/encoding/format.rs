@@ -49,19 +49,19 @@ impl LogKeys {
 
 /// The identity of a file, to which its checksums and MACs are bound.
 #[derive(Clone)]
-pub struct FileSeal {
+pub struct FileContext {
     pub number: u64,
-    context: [u8; 40],
+    bound: [u8; 40],
     crc_salt: u32,
 }
 
-impl FileSeal {
+impl FileContext {
     pub fn new(store_id: &[u8; 16], number: u64, salt: &[u8; 16]) -> Self {
-        let mut context = [0; 40];
-        context[..16].copy_from_slice(store_id);
-        context[16..32].copy_from_slice(salt);
-        context[32..].copy_from_slice(&number.to_le_bytes());
-        Self { number, context, crc_salt: u32::from_le_bytes(field(salt, 0)) }
+        let mut bound = [0; 40];
+        bound[..16].copy_from_slice(store_id);
+        bound[16..32].copy_from_slice(salt);
+        bound[32..].copy_from_slice(&number.to_le_bytes());
+        Self { number, bound, crc_salt: u32::from_le_bytes(field(salt, 0)) }
     }
 
     pub fn crc_salt(&self) -> u32 {
@@ -78,7 +78,7 @@ impl FileSeal {
 
     fn commit_mac(&self, keys: &LogKeys, frame: &[u8; COMMIT_FRAME], offset: u64) -> blake3::Hash {
         let mut covered = [0; 40 + 8 + FRAME_HEADER + COMMIT_SIGNED];
-        covered[..40].copy_from_slice(&self.context);
+        covered[..40].copy_from_slice(&self.bound);
         covered[40..48].copy_from_slice(&offset.to_le_bytes());
         covered[48..].copy_from_slice(&frame[..FRAME_HEADER + COMMIT_SIGNED]);
         blake3::keyed_hash(&keys.mac, &covered)
@@ -136,8 +136,8 @@ impl FrameHeader {
     }
 
     /// `None` if no frame of this file begins at `offset`.
-    pub fn decode(bytes: &[u8; FRAME_HEADER], seal: &FileSeal, offset: u64) -> Option<Self> {
-        if u32::from_le_bytes(field(bytes, 0)) != seal.header_crc(bytes, offset) {
+    pub fn decode(bytes: &[u8; FRAME_HEADER], context: &FileContext, offset: u64) -> Option<Self> {
+        if u32::from_le_bytes(field(bytes, 0)) != context.header_crc(bytes, offset) {
             return None;
         }
         let header = Self {
@@ -177,11 +177,11 @@ pub const fn payload_start(length: usize) -> usize {
 }
 
 /// Verifies blocks of a payload. `table` has the stored checksums of `blocks`, in order.
-pub fn blocks_match(seal: &FileSeal, table: &[u8], blocks: &[u8]) -> bool {
+pub fn blocks_match(context: &FileContext, table: &[u8], blocks: &[u8]) -> bool {
     blocks
         .chunks(BLOCK_SIZE)
         .zip(table.chunks_exact(4))
-        .all(|(block, stored)| u32::from_le_bytes(field(stored, 0)) == block_crc(block) ^ seal.crc_salt())
+        .all(|(block, stored)| u32::from_le_bytes(field(stored, 0)) == block_crc(block) ^ context.crc_salt())
         || planted::is(Bug::LogBlocksNotCompared)
 }
 
@@ -208,26 +208,26 @@ impl Commit {
     }
 
     /// The frame of the commit record at `offset`.
-    pub fn encode(&self, keys: &LogKeys, seal: &FileSeal, offset: u64) -> [u8; COMMIT_FRAME] {
+    pub fn encode(&self, keys: &LogKeys, context: &FileContext, offset: u64) -> [u8; COMMIT_FRAME] {
         let header =
             FrameHeader { kind: 0, class: FrameClass::Commit, length: COMMIT_PAYLOAD as u32, sequence: self.sequence };
         let mut encoded = header.encode();
-        let crc = seal.header_crc(&encoded, offset);
+        let crc = context.header_crc(&encoded, offset);
         encoded[..4].copy_from_slice(&crc.to_le_bytes());
         let mut out = [0; COMMIT_FRAME];
         out[..FRAME_HEADER].copy_from_slice(&encoded);
         out[FRAME_HEADER..FRAME_HEADER + COMMIT_CHAINED].copy_from_slice(&self.chained());
         out[FRAME_HEADER + COMMIT_CHAINED..FRAME_HEADER + COMMIT_SIGNED].copy_from_slice(&self.chain);
-        let mac = seal.commit_mac(keys, &out, offset);
+        let mac = context.commit_mac(keys, &out, offset);
         out[FRAME_HEADER + COMMIT_SIGNED..].copy_from_slice(mac.as_bytes());
         out
     }
 
     /// `None` unless the MAC proves that this commit record was written at `offset` of this file with `keys`.
-    pub fn decode(frame: &[u8; COMMIT_FRAME], keys: &LogKeys, seal: &FileSeal, offset: u64) -> Option<Self> {
-        let header = FrameHeader::decode(&field(frame, 0), seal, offset)?;
+    pub fn decode(frame: &[u8; COMMIT_FRAME], keys: &LogKeys, context: &FileContext, offset: u64) -> Option<Self> {
+        let header = FrameHeader::decode(&field(frame, 0), context, offset)?;
         let stored = blake3::Hash::from_bytes(field(frame, FRAME_HEADER + COMMIT_SIGNED));
-        let genuine = seal.commit_mac(keys, frame, offset) == stored || planted::is(Bug::CommitNotAuthenticated);
+        let genuine = context.commit_mac(keys, frame, offset) == stored || planted::is(Bug::CommitNotAuthenticated);
         if header.class != FrameClass::Commit || !genuine {
             return None;
         }

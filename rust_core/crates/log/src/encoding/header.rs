@@ -8,7 +8,7 @@ use orcas_base::block::{block_crc, field};
 use orcas_base::error::Error;
 use orcas_base::planted::{self, Bug};
 
-use super::format::{FILE_HEADER, FileSeal, LogKeys};
+use super::format::{FILE_HEADER, FileContext, LogKeys};
 use crate::LogPosition;
 
 const FORMAT_VERSION: u32 = 3;
@@ -91,8 +91,8 @@ impl FileHeader {
         twice(&out)
     }
 
-    pub fn seal(&self) -> FileSeal {
-        FileSeal::new(&self.store_id, self.number, &self.salt)
+    pub fn context(&self) -> FileContext {
+        FileContext::new(&self.store_id, self.number, &self.salt)
     }
 }
 
@@ -107,8 +107,8 @@ impl CompactedHeader {
         twice(&out)
     }
 
-    pub fn seal(&self) -> FileSeal {
-        FileSeal::new(&self.store_id, self.number, &self.salt)
+    pub fn context(&self) -> FileContext {
+        FileContext::new(&self.store_id, self.number, &self.salt)
     }
 }
 
@@ -237,10 +237,10 @@ impl Header {
         }
     }
 
-    pub fn seal(&self) -> FileSeal {
+    pub fn context(&self) -> FileContext {
         match self {
-            Self::Plain(header) => header.seal(),
-            Self::Compacted(header) => header.seal(),
+            Self::Plain(header) => header.context(),
+            Self::Compacted(header) => header.context(),
         }
     }
 }

@@ -9,5 +9,5 @@ pub(crate) use format::{
     COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FrameClass, FrameHeader, LogKeys, blocks_match,
     payload_start,
 };
-pub use format::{FRAME_PAYLOAD_MAX, FileSeal};
+pub use format::{FRAME_PAYLOAD_MAX, FileContext};
 pub(crate) use header::{CompactedHeader, FileHeader, HEADER_ENCODED, Header, HeaderFault, is_compacted, is_plain};

@@ -2,12 +2,12 @@
 
 use orcas_record::Sequence;
 
-use crate::encoding::{FileSeal, Header};
+use crate::encoding::{FileContext, Header};
 
 /// A file of a damaged log.
 pub struct SalvagedFile {
     pub number: u64,
-    pub seal: FileSeal,
+    pub context: FileContext,
     /// Present if its checksum matches and this store wrote it.
     pub header: Option<Header>,
     /// Bytes from here on are void.

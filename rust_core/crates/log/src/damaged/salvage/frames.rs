@@ -15,7 +15,7 @@ use orcas_record::{LogLocation, Sequence};
 use super::super::window::Window;
 use super::file::SalvagedFile;
 use crate::encoding::{
-    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys, blocks_match,
+    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_HEADER, FileContext, FrameClass, FrameHeader, LogKeys, blocks_match,
 };
 use crate::{RecoveredRecord, place};
 
@@ -69,7 +69,7 @@ pub struct Frames {
     path: PathBuf,
     pub number: u64,
     keys: Option<LogKeys>,
-    seal: FileSeal,
+    context: FileContext,
     until: Option<Sequence>,
     window: Window<'static>,
     at: u64,
@@ -103,7 +103,7 @@ impl Frames {
             number: salvaged.number,
             // A commit record cannot be verified with only four bytes of the salt.
             keys: keys.filter(|_| salvaged.header.is_some()).cloned(),
-            seal: salvaged.seal.clone(),
+            context: salvaged.context.clone(),
             until: salvaged.until,
             window: Window::new(file, readable, &|_| Ok(())),
             at: FILE_HEADER,
@@ -174,7 +174,7 @@ impl Frames {
         if !self.window.load(at, FRAME_HEADER)? {
             return Ok(None);
         }
-        let header = FrameHeader::decode(&field(self.window.view(at, FRAME_HEADER), 0), &self.seal, at);
+        let header = FrameHeader::decode(&field(self.window.view(at, FRAME_HEADER), 0), &self.context, at);
         let Some(header) = header.filter(|header| header.follows(self.last.unwrap_or(0), self.until)) else {
             return Ok(None);
         };
@@ -188,7 +188,7 @@ impl Frames {
     fn commit(&mut self, frame: &Bytes) {
         let (batch, readable) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.readable));
         let at = self.at - COMMIT_FRAME as u64;
-        let genuine = self.keys.as_ref().and_then(|keys| Commit::decode(&field(frame, 0), keys, &self.seal, at));
+        let genuine = self.keys.as_ref().and_then(|keys| Commit::decode(&field(frame, 0), keys, &self.context, at));
         if genuine.is_some_and(|commit| u64::from(commit.records) == batch) {
             self.authenticated += readable;
         }
@@ -202,7 +202,7 @@ impl Frames {
         self.last = Some(sequence);
         self.contiguous = true;
         self.batch += 1;
-        let whole = blocks_match(&self.seal, &frame[FRAME_HEADER..from], &payload);
+        let whole = blocks_match(&self.context, &frame[FRAME_HEADER..from], &payload);
         let what = if whole || planted::is(Bug::SalvageWithoutBlockChecksums) {
             self.readable += 1;
             let (kind, file) = (header.kind, self.number);
@@ -231,7 +231,7 @@ impl Frames {
         if planted::is(Bug::SalvageWithoutResync) {
             return Ok(None);
         }
-        let next = self.window.next_frame(self.at, &self.seal, (self.last.unwrap_or(0), self.until))?;
+        let next = self.window.next_frame(self.at, &self.context, (self.last.unwrap_or(0), self.until))?;
         Ok(next.map(|(at, _)| at))
     }
 }

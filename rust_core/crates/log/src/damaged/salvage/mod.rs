@@ -18,7 +18,7 @@ use orcas_fs::{File, FileSystem, Open, read_around_faults};
 use orcas_record::Sequence;
 
 use crate::chain::{LogDirectory, SpareMaker};
-use crate::encoding::{FILE_HEADER, FileSeal, HEADER_ENCODED, Header, LogKeys};
+use crate::encoding::{FILE_HEADER, FileContext, HEADER_ENCODED, Header, LogKeys};
 use crate::{LogOptions, file_number, file_path};
 use file::{SalvagedFile, Whole};
 use frames::{Frames, Item};
@@ -117,15 +117,15 @@ impl LogSalvage {
             Some(keys) => Header::decode(&bytes, keys, &store_id, header.number()).is_ok(),
             None => true,
         });
-        let seal = match &header {
-            Some(header) => header.seal(),
+        let context = match &header {
+            Some(header) => header.context(),
             None => match recover_salt(&*file, length)? {
                 Some(salt) => {
                     let detail = "the header is damaged or gone; records are read without it";
                     self.findings.push((path.clone(), detail.to_owned()));
                     let mut bytes = [0; 16];
                     bytes[..4].copy_from_slice(&salt.to_le_bytes());
-                    FileSeal::new(&store_id, number, &bytes)
+                    FileContext::new(&store_id, number, &bytes)
                 }
                 None => {
                     // A spare file has no header either.
@@ -143,7 +143,7 @@ impl LogSalvage {
             Some(Header::Compacted(compacted)) => compacted.own_end,
             _ => length,
         };
-        self.files.push(SalvagedFile { number, seal, header, limit, until: None, first: 0, whole: false });
+        self.files.push(SalvagedFile { number, context, header, limit, until: None, first: 0, whole: false });
         Ok(())
     }
 
@@ -186,9 +186,9 @@ impl LogSalvage {
         Frames::new(file, path, opened, self.keys.as_ref())
     }
 
-    /// The seals with which a `LogReader` can read single records.
-    pub fn seals(&self) -> HashMap<u64, FileSeal> {
-        self.files.iter().map(|file| (file.number, file.seal.clone())).collect()
+    /// The contexts with which a `LogReader` can read single records.
+    pub fn contexts(&self) -> HashMap<u64, FileContext> {
+        self.files.iter().map(|file| (file.number, file.context.clone())).collect()
     }
 
     /// Bytes of all files.

@@ -7,7 +7,7 @@ use orcas_base::error::Result;
 use orcas_fs::{File, read_around_faults};
 
 use crate::encoding::{
-    FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, payload_start,
+    FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileContext, FrameClass, FrameHeader, payload_start,
 };
 
 /// Bytes read at a time.
@@ -17,7 +17,7 @@ const WINDOW: u64 = 4 * 1024 * 1024;
 /// its header and its first block yield the same salt. Content that imitates a frame is skipped with the frame that
 /// contains it, unless that is damaged.
 pub fn recover_salt(file: &dyn File, length: u64) -> Result<Option<u32>> {
-    let unsalted = FileSeal::new(&[0; 16], 0, &[0; 16]);
+    let unsalted = FileContext::new(&[0; 16], 0, &[0; 16]);
     let mut votes: HashMap<u32, u64> = HashMap::new();
     let mut at = FILE_HEADER;
     let mut block = vec![0; WINDOW as usize];
@@ -52,14 +52,14 @@ fn salt_of(
     at: u64,
     length: u64,
     bytes: &[u8; FRAME_HEADER],
-    unsalted: &FileSeal,
+    unsalted: &FileContext,
     frame: &mut [u8],
 ) -> Result<Option<(u32, usize)>> {
     let salt = u32::from_le_bytes(field(bytes, 0)) ^ unsalted.header_crc(bytes, at);
     let mut salt_bytes = [0; 16];
     salt_bytes[..4].copy_from_slice(&salt.to_le_bytes());
-    let seal = FileSeal::new(&[0; 16], 0, &salt_bytes);
-    let Some(header) = FrameHeader::decode(bytes, &seal, at) else { return Ok(None) };
+    let context = FileContext::new(&[0; 16], 0, &salt_bytes);
+    let Some(header) = FrameHeader::decode(bytes, &context, at) else { return Ok(None) };
     let (from, content) = (header.payload_start(), header.length as usize);
     let front = from + content.min(BLOCK_SIZE);
     if header.class != FrameClass::Record || content == 0 || at + header.frame_length() as u64 > length {

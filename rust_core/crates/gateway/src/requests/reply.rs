@@ -52,7 +52,7 @@ pub trait Pending: Send + Sync {
     fn stored(&self, size: u64, digests: &Digests, body: Body, storage_plan: StoragePlan) -> Result<Intent, Problem>;
 
     /// Makes the response ready to be sent. If it leaves a body unread, the connection ends after it.
-    fn sealed(&self, result: Result<Response, Problem>) -> Response;
+    fn ready(&self, result: Result<Response, Problem>) -> Response;
 }
 
 /// The obligation to answer one slot. If it is dropped without an answer, because a worker panicked or the pool is
@@ -78,7 +78,7 @@ impl<R: Pending + ?Sized> Reply<R> {
     }
 
     fn send(&self, result: Result<Response, Problem>) {
-        let answer = self.request.sealed(result);
+        let answer = self.request.ready(result);
         self.request.responder().complete(self.slot, Completion::Answered(answer));
     }
 

@@ -471,9 +471,9 @@ impl<O: Operation> Request for PendingRequest<O> {
             BodyPlan::None | BodyPlan::Stream(_) => O::begin(&self, slot),
         };
         match step {
-            Ok(Step::Response(answer)) => Some(self.sealed(Ok(answer))),
+            Ok(Step::Response(answer)) => Some(self.ready(Ok(answer))),
             Ok(Step::Later) => None,
-            Err(problem) => Some(self.sealed(Err(problem))),
+            Err(problem) => Some(self.ready(Err(problem))),
         }
     }
 }
@@ -488,7 +488,7 @@ impl<O: Operation> Pending for PendingRequest<O> {
     }
 
     fn committed(&self, result: Result<Outcome, Failure>) -> Response {
-        self.sealed(result.map_err(Problem::from).and_then(|outcome| O::answer(self, outcome)))
+        self.ready(result.map_err(Problem::from).and_then(|outcome| O::answer(self, outcome)))
     }
 
     fn stored(&self, size: u64, digests: &Digests, body: Body, storage_plan: StoragePlan) -> Result<Intent, Problem> {
@@ -497,7 +497,7 @@ impl<O: Operation> Pending for PendingRequest<O> {
         upload.intent(&self.gateway.engine, size, &storage_plan.storable(*digests), body, &storage_plan.sealing)
     }
 
-    fn sealed(&self, result: Result<Response, Problem>) -> Response {
+    fn ready(&self, result: Result<Response, Problem>) -> Response {
         let answer = result.unwrap_or_else(|Problem { error, fault }| {
             let error = self.input.detailed(error.about(&self.input.named()));
             self.envelope.problem(Problem { error, fault })

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import aiosqlite
 
 from orcas.control.files import DATABASE_NAME
-from orcas.control.files.audit import NOT_IN_EFFECT, START, AuditFiles, Entry, Head, verify_audit
+from orcas.control.files.audit import NOT_IN_EFFECT, START, AuditFiles, ChainHead, Entry, verify_audit
 from orcas.control.identities.names import root_arn
 from orcas.control.identities.service import transaction
 from orcas.errors import UnavailableError
@@ -56,7 +56,7 @@ class Audit:
             UnavailableError: a file cannot be read.
         """
         rows = await self._connection.execute_fetchall(_HEAD)
-        self._head = next((Head(*row) for row in rows), START)
+        self._head = next((ChainHead(*row) for row in rows), START)
         await self._find_end(is_done)
         if self._owed:
             try:
@@ -70,8 +70,8 @@ class Audit:
         if last.head.sequence > self._head.sequence and not is_done(last.content or {}):
             self._owe(last.head)
 
-    def _owe(self, last: Head) -> None:
-        """Lines after the head, up to this one, are about changes that are not in effect."""
+    def _owe(self, last: ChainHead) -> None:
+        """Lines after the chain head, up to this one, are about changes that are not in effect."""
         self._owe_lines(self._head.sequence + 1, last.sequence)
 
     def owe(self, number: int) -> None:
@@ -116,7 +116,7 @@ class Audit:
         self._owed = []
 
 
-def verify(directory: Path) -> tuple[Head, Head]:
+def verify(directory: Path) -> tuple[ChainHead, ChainHead]:
     """The first and the last line of the audit log of a store, which may be open. Both have number 0 if there is none.
 
     Raises:
@@ -126,7 +126,7 @@ def verify(directory: Path) -> tuple[Head, Head]:
     path, head = directory / DATABASE_NAME, START
     try:
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            head = next((Head(*row) for row in connection.execute(_HEAD)), START)
+            head = next((ChainHead(*row) for row in connection.execute(_HEAD)), START)
     except sqlite3.Error as error:
         # One of an earlier version has no such table.
         if "no such table" not in str(error):

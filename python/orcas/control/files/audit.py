@@ -2,8 +2,8 @@
 
 Each line has the SHA-256 of the line before it, also across files, and a number that is one more. So a line that was
 changed, removed or added is found. `control.db` has the number and the SHA-256 of the last line whose change is in effect
-(the head), so lines that are missing at the end are found as well. Lines are synced before the change that they are about;
-what a crash has cut off of the last one is removed at the next start.
+(the chain head), so lines that are missing at the end are found as well. Lines are synced before the change that they
+are about; what a crash has cut off of the last one is removed at the next start.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _RESTORE: Final = "restore its files from a backup"
 log = logging.getLogger("orcas")
 
 
-class Head(NamedTuple):
+class ChainHead(NamedTuple):
     """Number and SHA-256 of a line."""
 
     sequence: int
     digest: str
 
 
-START: Final = Head(0, "0" * 64)
+START: Final = ChainHead(0, "0" * 64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class Read(NamedTuple):
     content: dict[str, Any] | None
 
     @property
-    def head(self) -> Head:
+    def head(self) -> ChainHead:
         """Number and SHA-256."""
-        return Head(0 if self.content is None else self.content["sequence"], sha256(self.text).hexdigest())
+        return ChainHead(0 if self.content is None else self.content["sequence"], sha256(self.text).hexdigest())
 
 
 class AuditFiles:
@@ -83,8 +83,8 @@ class AuditFiles:
         self._path: Path | None = None
         self._size = 0
 
-    def open(self, head: Head) -> Read:
-        """Find the end, and cut off what a crash has left of a line. The last line, which may be newer than the head.
+    def open(self, head: ChainHead) -> Read:
+        """Find the end, and cut off what a crash has left of a line. The last line, which may be newer than `head`.
 
         Raises:
             UnavailableError: a file cannot be read or cut.
@@ -105,7 +105,7 @@ class AuditFiles:
                     break
             last = found.head if end else START
             if last.sequence < head.sequence or (last.sequence == head.sequence and last != head):
-                # Nothing is cut: lines go on from the head, so that `orcas audit verify` finds the gap.
+                # Nothing is cut: lines go on from the chain head, so that `orcas audit verify` finds the gap.
                 log.error("The audit log is damaged or missing: it should end with line %d", head.sequence)
                 self.is_open = True
                 return Read("", b"", None)
@@ -122,7 +122,7 @@ class AuditFiles:
         self.is_open = True
         return found
 
-    def append(self, entries: Sequence[Entry], time: str) -> Head:
+    def append(self, entries: Sequence[Entry], time: str) -> ChainHead:
         """Write lines, and sync them. The last one.
 
         Raises:
@@ -131,7 +131,7 @@ class AuditFiles:
         last, lines = self.last, []
         for entry in entries:
             line = _line(entry, last, time)
-            last = Head(last.sequence + 1, sha256(line).hexdigest())
+            last = ChainHead(last.sequence + 1, sha256(line).hexdigest())
             lines.append(line + b"\n")
         content = b"".join(lines)
         path, size = self._path, self._size
@@ -226,8 +226,8 @@ def newest_audit(directory: Path, before: int | None = None) -> Iterator[Read]:
                 yield read
 
 
-def verify_audit(directory: Path, head: Head) -> tuple[Head, Head]:
-    """The first and the last line. `head`: that of `control.db`, which was read before.
+def verify_audit(directory: Path, head: ChainHead) -> tuple[ChainHead, ChainHead]:
+    """The first and the last line. `head`: the chain head of `control.db`, which was read before.
 
     Raises:
         OrcasError: a line was changed, or lines are missing.
@@ -241,7 +241,7 @@ def verify_audit(directory: Path, head: Head) -> tuple[Head, Head]:
         found = read.head
         if last is START and found.sequence > 1 and len(audit_files(directory)) >= FILES:
             # The files before it were removed because there were too many.
-            last = Head(found.sequence - 1, content["previous"])
+            last = ChainHead(found.sequence - 1, content["previous"])
         if found.sequence != last.sequence + 1:
             raise OrcasError(
                 f"The audit log is damaged at {read.place}, which has number {found.sequence} and not {last.sequence + 1}: "
@@ -266,7 +266,7 @@ def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("[0-9]" * 20 + ".jsonl"))
 
 
-def _line(entry: Entry, previous: Head, time: str) -> bytes:
+def _line(entry: Entry, previous: ChainHead, time: str) -> bytes:
     known = {
         "sequence": previous.sequence + 1, "time": time, "actor": entry.actor, "access_key": entry.access_key,
         "address": entry.address, "account": entry.account, "action": entry.action,

@@ -26,8 +26,8 @@ CREATE TABLE session_keys (
 
 # `entities`: users, groups, roles and managed policies. `documents`: inline policies by name, versions of managed policies.
 # `members`: groups and users. `access_keys`: those without a user belong to the root of the account. `limits`: of users by
-# id, and of access keys. `audit`: the head of the audit log. `session_keys`: those that seal tokens of sessions. `origins`:
-# those of buckets, with the secret of a key.
+# id, and of access keys. `audit`: the chain head of the audit log. `session_keys`: those that seal tokens of sessions.
+# `origins`: those of buckets, with the secret of a key.
 SCHEMA: Final = f"""
 CREATE TABLE accounts (
     id TEXT PRIMARY KEY, number TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE, created_ms INTEGER NOT NULL

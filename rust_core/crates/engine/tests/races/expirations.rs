@@ -9,7 +9,7 @@ use orcas_record::VersionId;
 use shuttle::thread;
 
 use crate::history::{Answer, Asked, Found, KeyState, Shown};
-use crate::order::Event;
+use crate::order::Call;
 use crate::versions::{Client, KEY, shown};
 
 /// Lifecycle documents that a bucket can have.
@@ -87,9 +87,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn add(&self, events: &[Event<KeyState>]) {
-        for event in events {
-            if let Answer::Expired(counts) = &event.answer {
+    pub fn add(&self, calls: &[Call<KeyState>]) {
+        for call in calls {
+            if let Answer::Expired(counts) = &call.answer {
                 self.expired.fetch_add(counts.versions + counts.markers, Ordering::Relaxed);
                 self.changed.fetch_add(counts.changed, Ordering::Relaxed);
                 self.locked.fetch_add(counts.locked, Ordering::Relaxed);

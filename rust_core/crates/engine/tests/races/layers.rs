@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use shuttle::thread;
 
 use crate::client::{body, delete, put, put_of};
-use crate::order::Events;
+use crate::order::Calls;
 use crate::stacks::{
     Answer, Asked, BUCKETS, BucketsState, FORKS, KEYS, MAIN, Pieces, SNAPSHOTS, etag_of, length_of, pieces_of,
 };
@@ -37,7 +37,7 @@ const SEGMENTED: &[usize] = &[5, 0];
 /// What clients share without meeting at it.
 #[derive(Default)]
 struct SharedByClients {
-    events: Events<BucketsState>,
+    calls: Calls<BucketsState>,
     /// How long the objects of each bucket were when somebody last knew: where the next append begins.
     lengths: Mutex<[[u64; KEYS.len()]; BUCKETS.len()]>,
 }
@@ -120,7 +120,7 @@ impl Client {
     }
 
     fn ask(&self, asked: Asked) {
-        self.shared.events.ask(asked, |asked| self.answer(asked));
+        self.shared.calls.ask(asked, |asked| self.answer(asked));
     }
 
     fn answer(&self, asked: &Asked) -> Answer {
@@ -210,7 +210,7 @@ impl Client {
 
     /// Lists a bucket, one key after the other.
     fn list(&self, bucket: usize) {
-        self.shared.events.ask_together(|| {
+        self.shared.calls.ask_together(|| {
             let found = self.handle.bucket(BUCKETS[bucket].as_bytes()).map(|found| self.etags(&found));
             let answer = |key: usize| {
                 let answer = found.as_ref().map_or(Answer::NoBucket, |found| Answer::Listed(found[key]));
@@ -300,7 +300,7 @@ fn schedule(seed: u64) {
     };
     restore_all(&client(store.handle(), 0));
     store.close().unwrap();
-    shared.events.judge(&BucketsState::new());
+    shared.calls.judge(&BucketsState::new());
 }
 
 /// One order of the operations explains every answer.

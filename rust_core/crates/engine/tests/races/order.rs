@@ -18,14 +18,14 @@ pub trait State: Clone + Debug + Eq + Hash {
 }
 
 #[derive(Debug)]
-pub struct Event<S: State> {
+pub struct Call<S: State> {
     begin: u64,
     end: u64,
     pub asked: S::Asked,
     pub answer: S::Answer,
 }
 
-impl<S: State> Event<S> {
+impl<S: State> Call<S> {
     pub fn begin(&self) -> u64 {
         self.begin
     }
@@ -37,18 +37,18 @@ impl<S: State> Event<S> {
 }
 
 /// What the clients of a schedule did. They do not meet at it: neither field is a point at which the scheduler looks.
-pub struct Events<S: State> {
+pub struct Calls<S: State> {
     time: AtomicU64,
-    list: Mutex<Vec<Event<S>>>,
+    list: Mutex<Vec<Call<S>>>,
 }
 
-impl<S: State> Default for Events<S> {
+impl<S: State> Default for Calls<S> {
     fn default() -> Self {
         Self { time: AtomicU64::default(), list: Mutex::default() }
     }
 }
 
-impl<S: State> Events<S> {
+impl<S: State> Calls<S> {
     fn tick(&self) -> u64 {
         self.time.fetch_add(1, Ordering::Relaxed)
     }
@@ -66,8 +66,8 @@ impl<S: State> Events<S> {
         let begin = self.tick();
         let answers = answer();
         let end = self.tick();
-        let event = |(asked, answer)| Event { begin, end, asked, answer };
-        self.list.lock().extend(answers.into_iter().map(event));
+        let call = |(asked, answer)| Call { begin, end, asked, answer };
+        self.list.lock().extend(answers.into_iter().map(call));
     }
 
     /// Searches for an order that explains every answer.
@@ -75,37 +75,35 @@ impl<S: State> Events<S> {
     /// # Panics
     /// When there is none.
     pub fn judge(&self, first: &S) {
-        let events = self.list.lock();
-        assert!(events.len() <= u128::BITS as usize, "{} events", events.len());
-        if !explains(first, &events, 0, &mut HashSet::new()) {
-            panic!("no order of the operations explains the answers, from {first:?}:\n{}", told(&events));
+        let calls = self.list.lock();
+        assert!(calls.len() <= u128::BITS as usize, "{} calls", calls.len());
+        if !explains(first, &calls, 0, &mut HashSet::new()) {
+            panic!("no order of the operations explains the answers, from {first:?}:\n{}", told(&calls));
         }
     }
 
-    pub fn with<R>(&self, look: impl FnOnce(&[Event<S>]) -> R) -> R {
+    pub fn with<R>(&self, look: impl FnOnce(&[Call<S>]) -> R) -> R {
         look(&self.list.lock())
     }
 }
 
-/// The events, one in each line.
-pub fn told<S: State>(events: &[Event<S>]) -> String {
+/// The calls, one in each line.
+pub fn told<S: State>(calls: &[Call<S>]) -> String {
     let mut told = String::new();
-    events.iter().for_each(|event| told += &format!("{event:?}\n"));
+    calls.iter().for_each(|call| told += &format!("{call:?}\n"));
     told
 }
 
-/// Whether the events that are not in `done` can follow `state`.
-fn explains<S: State>(state: &S, events: &[Event<S>], done: u128, seen: &mut HashSet<(u128, S)>) -> bool {
-    let open = || events.iter().enumerate().filter(move |(at, _)| done & (1 << at) == 0);
-    let Some(first_end) = open().map(|(_, event)| event.end).min() else { return true };
+/// Whether the calls that are not in `done` can follow `state`.
+fn explains<S: State>(state: &S, calls: &[Call<S>], done: u128, seen: &mut HashSet<(u128, S)>) -> bool {
+    let open = || calls.iter().enumerate().filter(move |(at, _)| done & (1 << at) == 0);
+    let Some(first_end) = open().map(|(_, call)| call.end).min() else { return true };
     if !seen.insert((done, state.clone())) {
         return false;
     }
     // What began after another one had ended comes behind it.
-    open().filter(|(_, event)| event.begin < first_end).any(|(at, event)| {
-        match state.after(&event.asked, &event.answer) {
-            Some(next) => explains(&next, events, done | 1 << at, seen),
-            None => false,
-        }
+    open().filter(|(_, call)| call.begin < first_end).any(|(at, call)| match state.after(&call.asked, &call.answer) {
+        Some(next) => explains(&next, calls, done | 1 << at, seen),
+        None => false,
     })
 }

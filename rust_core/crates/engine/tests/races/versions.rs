@@ -28,7 +28,7 @@ use crate::history::{
     Answer, Asked, Attributes, Condition, DEFAULT_DAYS, Found, INVALID, KeyState, LOCKED, MARKER, NO_KEY, NO_VERSION,
     Name, PRECONDITION, Retained, STATE, Shown, mode,
 };
-use crate::order::Events;
+use crate::order::Calls;
 use crate::world::{Manifests, World, contents, environment};
 use crate::{REBUILD_EVERY, asked_or, begin_to_reclaim, explore, reclaim_all, reclaim_beside};
 use orcas_catalog::{ListVersions, ListedVersion, PinnedObject, VersionSink};
@@ -42,7 +42,7 @@ const CONTENTS: u64 = 2;
 /// What clients share without meeting at it: nothing here is a point at which the scheduler looks.
 #[derive(Default)]
 pub struct SharedByClients {
-    events: Events<KeyState>,
+    calls: Calls<KeyState>,
     /// Ids of versions that somebody was told.
     known: Mutex<Vec<VersionId>>,
     /// The number of the last lifecycle document that somebody gave the bucket.
@@ -223,7 +223,7 @@ impl Client {
 
     pub fn ask(&self, asked: Asked) -> Answer {
         let mut told = Answer::Done;
-        self.shared.events.ask(asked, |asked| {
+        self.shared.calls.ask(asked, |asked| {
             told = self.answer(asked);
             told.clone()
         });
@@ -454,10 +454,10 @@ fn schedule(seed: u64, tally: &Tally) {
         drop(watcher);
         store.close().unwrap();
     }
-    shared.events.judge(&first);
-    shared.events.with(|events| tally.add(events));
-    shared.events.with(nothing_is_gone_by_itself);
-    shared.events.with(nothing_locked_is_gone);
+    shared.calls.judge(&first);
+    shared.calls.with(|calls| tally.add(calls));
+    shared.calls.with(nothing_is_gone_by_itself);
+    shared.calls.with(nothing_locked_is_gone);
 }
 
 /// One order of the operations explains every answer.

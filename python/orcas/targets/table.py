@@ -107,7 +107,9 @@ class Table:
             try:
                 value = Path(str(file)).expanduser().read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise self.wrong(f"names a {name}_file that cannot be read: {error}") from None
+                raise self.wrong(
+                    f"names a {name}_file that cannot be read: {getattr(error, 'strerror', error)}"
+                ) from None
         if value is None:
             return None
         if not isinstance(value, str) or not value.strip():

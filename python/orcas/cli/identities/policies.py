@@ -96,7 +96,8 @@ def show(
     if as_json:
         print_json({**found, "Document": document})
     else:
-        say(document)
+        for line in document.splitlines():
+            say(line)
 
 
 @policy_app.command()

@@ -1,6 +1,6 @@
-//! What a decision costs: a user with five policies of ten statements, and one with a policy of a thousand.
+//! What an access decision costs: a user with five policies of ten statements, and one with a policy of a thousand.
 //!
-//! `cargo bench --features criterion --bench access`. A decision must not allocate: that is counted first.
+//! `cargo bench --features criterion --bench access`. An access decision must not allocate: that is counted first.
 
 #[path = "support/counting.rs"]
 mod counting;

@@ -1,7 +1,7 @@
 """`control.db` as a whole: whether its bytes are those that were written last, and its copy, from which it is restored.
 
 The copy, `control.db.copy`, has the bytes of the database after the last change, behind a checksum. SQLite counts changes in
-the head of the file. So if the counts are equal and the bytes are not, the file is damaged; if the counts differ, the file
+the header of the file. So if the counts are equal and the bytes are not, the file is damaged; if the counts differ, the file
 was changed after the copy was written, and must pass SQLite's own checks.
 """
 

@@ -176,7 +176,7 @@ class Dispatcher:
             return request, missing
         if pulled is not True:
             return request, self._core.refusal(scope["method"], scope["raw_path"], *pulled)
-        # Decided again, because policies may ask for the tags of what is here now.
+        # Authorized again, because policies may ask for the tags of what is here now.
         self._core.finish(request, missing)
         admission = self._core.accept(scope, self._mount_length)
         assert not isinstance(admission, Form)

@@ -1,4 +1,4 @@
-"""Reports of the engine's threads, in the log: `orcas.engine`, `orcas.log` and other loggers named after crates.
+"""Diagnostics of the engine's threads, in the log: `orcas.engine`, `orcas.log` and other loggers named after crates.
 
 A daemon thread waits in Rust, without the GIL, and logs what arrives; `flush` does so at once, before a process ends or
 says why. The engine never waits for either. Rates are limited in Rust, so that a flood costs Python nothing.

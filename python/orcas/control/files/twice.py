@@ -126,7 +126,7 @@ def secure_copy(path: Path, content: bytes) -> None:
 
 
 def _parts(path: Path) -> tuple[bytes, bytes]:
-    """The head of the copy and its content, both empty if it is missing or unreadable."""
+    """The header of the copy and its content, both empty if it is missing or unreadable."""
     found = None
     with contextlib.suppress(UnavailableError):
         found = read_secret_file(copy_of(path))
@@ -135,8 +135,8 @@ def _parts(path: Path) -> tuple[bytes, bytes]:
 
 
 def _verifies(head: bytes, content: bytes) -> bool:
-    """Whether the head has the checksum of this content. The head may be damaged itself: then most of its digits are right,
-    of the checksum of another content one in 16."""
+    """Whether the header has the checksum of this content. The header may be damaged itself: then most of its digits are
+    right, of the checksum of another content one in 16."""
     expected = _head(content)
     return sum(one == other for one, other in zip(head, expected, strict=False)) > len(expected) * 2 // 3
 

@@ -1,6 +1,6 @@
 """Whether the caller may call an action: the root of the account, or a user whose policies allow it.
 
-The access decision falls before anything is told about what the action names. Must not know what actions do.
+The access decision is made before anything is told about what the action names. Must not know what actions do.
 """
 
 from __future__ import annotations

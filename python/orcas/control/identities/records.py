@@ -83,7 +83,7 @@ class Changes:
 
     accounts: set[str] = field(default_factory=set)
     entities: dict[str, set[str]] = field(default_factory=dict)
-    # Ids of policies, as the snapshot has them.
+    # Ids of policies, as the identity snapshot has them.
     policies: set[str] = field(default_factory=set)
     keys: set[str] = field(default_factory=set)
 
@@ -103,12 +103,12 @@ def now_ms() -> int:
 
 
 def inline_id(entity: str, name: str) -> str:
-    """The id of an inline policy in the snapshot."""
+    """The id of an inline policy in the identity snapshot."""
     return f"{entity}/{name}"
 
 
 def session_id(access_key: str) -> str:
-    """The id of the policy of an access key in the snapshot."""
+    """The id of the policy of an access key in the identity snapshot."""
     return f"session:{access_key}"
 
 

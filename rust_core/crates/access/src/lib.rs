@@ -1,4 +1,4 @@
-//! Access policies, and access decisions by them. Pure: no clock, no files, no network; a decision allocates nothing.
+//! Access policies, and access decisions by them. Pure: no clock, no files, no network; one allocates nothing.
 //!
 //! Invariants: a policy is read as a whole or refused, and nothing in it is passed over. Every request is authorized by one
 //! function, [`authorize`]. What no statement allows is denied, and one statement that denies outweighs any that allow.

@@ -149,7 +149,7 @@ pub enum Refusal {
     InvalidRange {
         size: u64,
     },
-    /// An append at another place than the end. `size` is that of the object, in bytes.
+    /// An object append at another place than the end. `size` is that of the object, in bytes.
     InvalidWriteOffset {
         size: u64,
     },

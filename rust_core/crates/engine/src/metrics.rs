@@ -6,7 +6,7 @@ use orcas_seal::Algorithm;
 
 /// Since the store was opened.
 pub struct EngineMetrics {
-    /// Rounds of the committer that decided something, from taking intents to the last answer.
+    /// Rounds of the committer that took intents, from taking intents to the last answer.
     pub rounds: Histogram,
     /// For each round, how long the first of its intents had waited.
     pub waits: Histogram,
@@ -14,7 +14,7 @@ pub struct EngineMetrics {
     /// Of each append to the log.
     pub batch_records: Histogram,
     pub batch_bytes: Histogram,
-    /// Rounds that failed as a whole.
+    /// Batches that failed as a whole.
     pub failures: Counter,
     pub sealed: CipherWork,
     pub opened: CipherWork,

@@ -25,7 +25,7 @@ use orcas_index::Index;
 use orcas_log::{Inspection, LogFault, LogOptions, LogPosition, LogReader, inspect};
 use orcas_record::{self as record, BlobLocation, LogFileId, Record};
 
-const NOT_AUTHENTIC: &str = "sealed content does not match its tag";
+const NOT_AUTHENTIC: &str = "sealed content does not match its authentication tag";
 
 /// What is checked, in a state that does not change meanwhile.
 pub(super) struct Subject<'a> {

@@ -1,8 +1,8 @@
 //! Everything between a parsed HTTP head and the engine, without Python and without sockets.
 //!
-//! `accept` turns a head into a verified, typed `Request`. The request performs its operation and returns a `Response`,
-//! at once or later, to the `Responder` of its front end. Each operation has a file in `operations`. `form` does for the
-//! forms of browsers what `accept` does for other requests.
+//! `admission::accept` turns a head into a verified, typed `Request`. The request performs its operation and returns a
+//! `Response`, at once or later, to the `Responder` of its front end. Each operation has a file in `operations`.
+//! `admission::form` does for the forms of browsers what `admission::accept` does for other requests.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 

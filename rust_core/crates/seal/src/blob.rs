@@ -161,7 +161,7 @@ impl BlobSealer {
     }
 }
 
-/// The number, bytes and tag of each block. An empty blob has one block without bytes.
+/// The number, bytes and authentication tag of each block. An empty blob has one block without bytes.
 fn pieces<T>(
     first: u64,
     blocks: &mut [u8],
@@ -182,7 +182,7 @@ fn check(first: u64, length: u64, bytes: usize, tags: usize) -> Result<()> {
         return refused("a block is not whole");
     }
     if tags != if length == 0 { 1 } else { block_count(bytes) } {
-        return refused("there is not one tag for each");
+        return refused("there is not one authentication tag for each");
     }
     Ok(())
 }

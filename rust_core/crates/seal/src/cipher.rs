@@ -105,7 +105,7 @@ impl Cipher {
     }
 }
 
-/// Seals one message of the control plane with AES-256-GCM: its bytes, and the tag behind them. `bound` must be the same
+/// Seals one message of the control plane with AES-256-GCM: its bytes, and the authentication tag behind them. `bound` must be the same
 /// when it is opened. The nonce must be new for this key.
 pub fn seal_message(key: &Secret, nonce: [u8; 12], bound: &[u8], message: &[u8]) -> Vec<u8> {
     let mut sealed = Vec::with_capacity(message.len() + AUTH_TAG_LENGTH);

@@ -181,7 +181,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Keeps the messages of events.
+    /// Keeps the messages of diagnostics.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<String>>>);
 

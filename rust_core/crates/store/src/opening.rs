@@ -11,7 +11,7 @@ use orcas_base::verifying::verifying;
 use orcas_record::{ObjectHeaders, Seal, SealedHeaders, decode_headers};
 use orcas_seal::{AUTH_TAG_LENGTH, Algorithm, BlobKey, DataKey, DataKeyId, SealId};
 
-const NOT_AUTHENTIC: Error = Error::Record { reason: "sealed metadata does not match its tag" };
+const NOT_AUTHENTIC: Error = Error::Record { reason: "sealed metadata does not match its authentication tag" };
 
 /// The key of a blob that a data key of the keyring seals, bound to a context unless that is empty.
 ///

@@ -15,7 +15,7 @@ use orcas_base::planted::{self, Bug};
 use orcas_checksum::ObjectChecksum;
 use orcas_record::{Attributes, Encryption, Extent, INLINE_MAX, Version};
 
-/// The body of an append is a content, however small it is: only a content can become part of a segment.
+/// The body of an object append is a content, however small it is: only a content can become part of a segment.
 pub(crate) fn append(view: &dyn View, context: &Context, append: ObjectAppend) -> Result<Decision, Failure> {
     let ObjectAppend { put, offset, user_metadata, .. } = &append;
     let bucket = live_bucket(view, put.bucket)?;

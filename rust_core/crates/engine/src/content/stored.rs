@@ -173,7 +173,7 @@ impl Content {
     fn unopened(&self, unopened: Unopened, bytes: &StoredBytes) -> Error {
         match unopened {
             Unopened::Read(error) => error,
-            Unopened::NotAuthentic => self.error_at(bytes, "sealed content does not match its tag"),
+            Unopened::NotAuthentic => self.error_at(bytes, "sealed content does not match its authentication tag"),
         }
     }
 

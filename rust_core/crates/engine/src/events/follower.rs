@@ -252,7 +252,7 @@ impl Follower {
 
 enum Fit {
     Resumed(Resumed, LogPosition),
-    /// It is of another history of the store.
+    /// It is of another log.
     Foreign {
         sequence: Sequence,
     },

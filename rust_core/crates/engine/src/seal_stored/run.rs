@@ -30,8 +30,8 @@ const KEY_RECORDS_LEN_MAX: usize = 32 << 20;
 const RECLAIM_AFTER: u64 = 1 << 30;
 
 impl Handle {
-    /// Seals every version and incomplete upload that is not encrypted, under keys of the server (SSE-S3), and rewrites the files of the store
-    /// so that nothing of the unsealed content is left in them. Blocking.
+    /// Seals every version and incomplete upload that is not encrypted, under keys of the server (SSE-S3), and rewrites the
+    /// files of the store so that nothing of the unsealed content is left in them. Blocking.
     ///
     /// # Errors
     /// [`Error::NoKeyring`], or why a data key cannot be used; `StorageFull` and `UnderReserve` when there is no room

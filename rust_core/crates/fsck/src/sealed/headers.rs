@@ -15,7 +15,11 @@ use orcas_record::Sequence;
 /// When the index cannot be read, and that of a check that was cancelled.
 pub(crate) fn check_headers(tags: &AuthTagCheck<'_>, index: &Index, collector: &Collector<'_>) -> Result<()> {
     let damaged = |what: &str, sequence: Sequence| {
-        collector.find(FindingKind::Blob, format!("{what} {sequence}"), "its metadata does not match its tag");
+        collector.find(
+            FindingKind::Blob,
+            format!("{what} {sequence}"),
+            "its metadata does not match its authentication tag",
+        );
         collector.damaged_headers(sequence);
     };
     let go_on = || collector.go_on();

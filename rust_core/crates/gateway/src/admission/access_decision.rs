@@ -1,5 +1,5 @@
 //! The access decision on one action, whichever way its request came: by the policies of the sender, the policy of the
-//! bucket and its public access block. Root may do everything in the store; nothing is looked up for it.
+//! bucket, its public access block and its access control lists, and by whether it is a website. Root may do everything in the store; nothing is looked up for it.
 //!
 //! A refusal names what was asked and what would have to allow it. It says the same whether or not bucket, object and
 //! version exist, unless the sender's own policies allow the action.
@@ -237,8 +237,8 @@ impl Gateway {
         Err(S3Error { private, ..S3Error::with(ErrorCode::AccessDenied, self.refusal(question, told)) })
     }
 
-    /// What access control lists make of a decision by policies that is no explicit denial: they allow it, they do not
-    /// although policies do, or they have no say.
+    /// What access control lists make of an access decision by policies that is no explicit denial: they allow it, they do
+    /// not although policies do, or they have no say.
     fn ask_acl(
         &self,
         identities: &Identities,

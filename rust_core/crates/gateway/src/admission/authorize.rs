@@ -1,5 +1,5 @@
-//! What a request needs permission for. It is authorized with names alone before anything in the store is looked at, so a
-//! refusal tells nothing about buckets and objects.
+//! What a request needs permission for. It is authorized with names before its operation looks at anything in the store, so
+//! a refusal tells nothing about buckets and objects.
 
 use std::cell::Cell;
 

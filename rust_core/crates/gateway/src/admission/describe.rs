@@ -1,5 +1,5 @@
 //! What the log says about a refused request. The head is read again after the refusal, so that this costs nothing for
-//! other requests. Nothing here decides anything.
+//! other requests. Nothing here authorizes anything.
 
 use crate::admission::accept::below;
 use crate::admission::sessions::token_of;

@@ -161,7 +161,7 @@ impl Address {
         Box::new(if last { answer } else { answer.closing() })
     }
 
-    /// `judged` is set if it is refused by decisions.
+    /// `judged` is set if it is refused by access decisions.
     fn accept(
         &self,
         gateway: &Arc<Gateway>,

@@ -203,7 +203,7 @@ pub struct PendingRequest<O> {
     pub input: O,
     name: Name,
     pub requester: Arc<Requester>,
-    /// To decide what the sender may know of what does not exist. Root may know everything, and pages tell everybody.
+    /// For the access decision on what the sender may know of what does not exist. Root may know everything, and pages tell everybody.
     stranger: Option<Box<Stranger>>,
     note: Option<Box<Note>>,
     /// Access decisions that are not in the note, if the access log wants to know.

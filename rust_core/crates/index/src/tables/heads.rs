@@ -1,4 +1,4 @@
-//! Heads: one narrow row for each key with a current version that is no delete marker, clustered by (bucket, key), so
+//! Current rows: one narrow row for each key with a current version that is no delete marker, clustered by (bucket, key), so
 //! that a listing page is one range scan. Keys compare as bytes. `versions` decides which version is the current one.
 
 use std::borrow::Cow;

@@ -35,7 +35,7 @@ const REDIRECT_LEN_MAX: usize = 2048;
 pub const OTHER_STORAGE_CLASSES: [&str; 7] =
     ["REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE", "GLACIER_IR"];
 
-/// The header that makes a PutObject an append.
+/// The header that makes a PutObject an object append.
 pub const WRITE_OFFSET: &str = "x-amz-write-offset-bytes";
 pub const OF_AN_APPEND: &[&str] = &[WRITE_OFFSET];
 

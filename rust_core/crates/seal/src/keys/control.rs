@@ -55,7 +55,7 @@ impl ControlKey {
         let (head, rest) = sealed.split_at_checked(HASHED_PREFIX).ok_or(Error::NotAuthentic)?;
         let (body, tag): (_, &AuthTag) = rest.split_last_chunk().ok_or(Error::NotAuthentic)?;
         let algorithm = Algorithm::from_code(head[1]).filter(|_| head[0] == FORMAT && head[2..4] == [0, 0]);
-        let id = SealId(head[4..].try_into().expect("the head has a fixed length"));
+        let id = SealId(head[4..].try_into().expect("the header has a fixed length"));
         let cipher = self.cipher(algorithm.ok_or(Error::NotAuthentic)?, id);
         let mut body = Zeroizing::new(body.to_vec());
         cipher.open([0; 12], &self.bound(head, name), &mut body, tag)?;

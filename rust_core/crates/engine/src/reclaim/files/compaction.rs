@@ -85,8 +85,7 @@ impl Estimates {
         self.files.values_mut().for_each(|estimate| estimate.stale = true);
     }
 
-    /// The run of adjacent files whose compaction gives back most.
-    /// None of the files that are passed over is in it.
+    /// The file run whose compaction gives back most. It has none of the files that are passed over.
     pub fn choose(
         &self,
         closed: &[ClosedLog],

@@ -24,7 +24,7 @@ use orcas_log::{ClosedLog, CompactedLog};
 use orcas_record::{LogFileId, PackId, Sequence};
 use pack_space::{Move, PackTask, Sweep, choose};
 
-/// Full log files that wait for a journal of events that cannot be written.
+/// Closed log files that wait for a journal of events that cannot be written.
 const HELD_FILES_MAX: u64 = 4;
 /// After this time packs and log files are looked at again in which there was nothing to do, or something in the way.
 const PASSED_FOR: Duration = Duration::from_secs(600);

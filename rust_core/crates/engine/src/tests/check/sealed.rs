@@ -358,10 +358,9 @@ fn sealed_metadata_of_incomplete_uploads_is_verified() {
         assert_eq!((report.findings_total, report.losses_total), (2, 2), "{report:#?}");
         assert_eq!(lost_keys(&report), ["flipped", "whole"].map(|key| format!("bkt/{key}#")).into());
         assert!(
-            report
-                .losses
-                .iter()
-                .all(|loss| loss.upload.is_some() && loss.reason == "its metadata does not match its tag")
+            report.losses.iter().all(
+                |loss| loss.upload.is_some() && loss.reason == "its metadata does not match its authentication tag"
+            )
         );
         assert_eq!(report.tags, AuthTagCounts { verified: 2, of_customers: 2, without_key: 0 });
     }
@@ -402,7 +401,7 @@ fn sealed_content_that_was_changed_under_its_checksums_is_damage() {
     for report in [running, check_with_keys(&store, &*OneKey::new(7))] {
         assert_eq!(kinds(&report), [FindingKind::Blob].into());
         assert_eq!(lost_keys(&report), damaged.map(|key| format!("bkt/{key}")).into());
-        assert!(report.losses.iter().all(|loss| loss.reason == "sealed content does not match its tag"));
+        assert!(report.losses.iter().all(|loss| loss.reason == "sealed content does not match its authentication tag"));
         assert_eq!(report.tags, whole);
     }
 }

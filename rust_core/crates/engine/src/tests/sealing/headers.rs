@@ -59,7 +59,7 @@ fn open(store: &Store, bucket: &Bucket, sealing: &Sealing, sealed: &SealedHeader
 }
 
 fn is_refused(opened: &Result<ObjectHeaders>) -> bool {
-    matches!(opened, Err(Error::Record { reason: "sealed metadata does not match its tag" }))
+    matches!(opened, Err(Error::Record { reason: "sealed metadata does not match its authentication tag" }))
 }
 
 #[test]

@@ -167,7 +167,7 @@ impl InstantUpload {
             precondition: precondition(&self.condition),
             headers: CopyHeaders::Replace(Box::new(headers)),
             attributes: self.copy_attributes(encryption),
-            // The sequence pins the source to what was looked up and read.
+            // The sequence ties the source to what was looked up and read.
             checksum: checksum.map(|checksum| (source.sequence, checksum)),
         })))
     }

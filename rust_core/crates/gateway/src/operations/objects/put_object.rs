@@ -53,7 +53,7 @@ pub(super) fn stored_headers(gateway: &Gateway, put: &decide::Put, key: Option<&
     headers
 }
 
-/// Refuses an append at another place than the end, before its body is sent. The engine checks the offset again.
+/// Refuses an object append at another place than the end, before its body is sent. The engine checks the offset again.
 fn check_offset(context: &RequestContext<'_>, bucket: &Bucket, key: &Bytes, offset: u64) -> Result<(), Problem> {
     let Some(found) = context.gateway.engine.try_object_in(bucket, key) else { return Ok(()) };
     let size = found.map_or(0, |found| found.object.version.size);

@@ -1,4 +1,4 @@
-//! The mutations that clients ask for, as the sequencer takes them.
+//! The mutations that clients ask for, as the committer takes them.
 
 use std::sync::Arc;
 

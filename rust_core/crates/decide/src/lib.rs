@@ -1,5 +1,5 @@
 //! Every S3 rule about buckets, objects and uploads: `decide(state, intent) -> outcome + records`. Pure: time and
-//! random identifiers come in with the context, state through [`View`]. It runs in the one sequencer, over index and
+//! random identifiers come in with the context, state through [`View`]. It runs in the one committer, over index and
 //! overlay, so that a precondition and the write it guards are one step.
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Pins on fingerprints: an upload that has found a blob by its fingerprint keeps it from being condemned.
 //!
 //! A worker pins a fingerprint before it looks it up and asks afterwards whether what it found is condemned; the
-//! sequencer condemns nothing that is pinned. So either the worker sees the condemnation or the sequencer sees the pin.
+//! committer condemns nothing that is pinned. So either the worker sees the condemnation or the committer sees the pin.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl FingerprintPins {
         Arc::new(PinnedFingerprint { pins: Arc::clone(self), fingerprint })
     }
 
-    /// Called by the sequencer before it condemns: false when the fingerprint is pinned; else remembers the blob as
+    /// Called by the committer before it condemns: false when the fingerprint is pinned; else remembers the blob as
     /// condemned.
     pub fn condemn(&self, fingerprint: Fingerprint, blob: Sequence) -> bool {
         let mut state = self.state.lock();
@@ -133,9 +133,9 @@ mod tests {
         assert_ne!(pins.forgotten(), before);
     }
 
-    /// Either the worker learns that the blob is condemned or the sequencer that it is held.
+    /// Either the worker learns that the blob is condemned or the committer that it is held.
     #[test]
-    fn a_worker_and_the_sequencer_never_both_have_their_way() {
+    fn a_worker_and_the_committer_never_both_have_their_way() {
         let fingerprint = Fingerprint([3; 32]);
         for blob in 0..2_000 {
             let pins = Arc::new(FingerprintPins::default());

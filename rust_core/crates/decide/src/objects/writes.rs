@@ -159,7 +159,7 @@ pub(crate) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Re
     } else {
         vec![Record::MoveVersion { from_bucket: from.top(), from_key: moved.from_key, version }]
     };
-    // The sequence of a move is known to the sequencer alone; nobody names a moved version by it before it is found.
+    // The sequence of a move is known to the committer alone; nobody names a moved version by it before it is found.
     put.sequence = source.sequence;
     Ok(Decision { outcome: Outcome::Put(put), records })
 }

@@ -34,7 +34,7 @@ use queue::{AppendedBatch, Sequenced, Submitted};
 use round::RoundTimes;
 use tokens::RequestTokens;
 use upload_ids::UploadIds;
-use view::SequencerView;
+use view::CommitterView;
 use waiter::{CompletionSink, Waiter};
 
 /// Bytes that `unsafe-none` and `interval` may append before they sync all the same, so that the index can follow.
@@ -241,9 +241,9 @@ impl Committer {
         }
     }
 
-    pub(super) fn view(&self) -> SequencerView<'_> {
+    pub(super) fn view(&self) -> CommitterView<'_> {
         let Self { shared, pending, buckets, tokens, updates, .. } = self;
-        SequencerView { shared, pending, buckets, tokens, updates: *updates }
+        CommitterView { shared, pending, buckets, tokens, updates: *updates }
     }
 
     /// Those of `named` that no record has named yet.

@@ -1,4 +1,4 @@
-//! The state as the sequencer sees it: records decided in this batch over the published overlay over the index.
+//! The state as the committer sees it: records decided in this batch over the published overlay over the index.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -21,7 +21,7 @@ use orcas_record::{
 };
 use orcas_store::part_of;
 
-pub(crate) struct SequencerView<'a> {
+pub(crate) struct CommitterView<'a> {
     pub shared: &'a EngineState,
     pub pending: &'a Overlay,
     pub buckets: &'a BucketTable,
@@ -33,7 +33,7 @@ pub(crate) struct SequencerView<'a> {
 /// Parts asked of the index at a time.
 const PART_PAGE: usize = 1_000;
 
-impl View for SequencerView<'_> {
+impl View for CommitterView<'_> {
     fn bucket(&self, id: BucketId) -> Option<Arc<Bucket>> {
         self.buckets.by_id(id).cloned()
     }
@@ -261,7 +261,7 @@ fn note_current(overlay: &Overlay, bucket: BucketId, prefix: &[u8], recent: &mut
 }
 
 /// What maintenance and quotas ask.
-impl SequencerView<'_> {
+impl CommitterView<'_> {
     /// Condemns `blob` if nothing refers to it or asks for it, and nothing has since it was chosen. If it returns true,
     /// nothing ever will.
     pub fn condemn(&self, blob: Sequence) -> Result<bool> {

@@ -1,4 +1,4 @@
-//! What the engine asks of its own sequencer, and what it answers.
+//! What the engine asks of its own committer, and what it answers.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::intent::{MaintenanceIntent, MaintenanceOutcome, MergeFate, MergedVersion, ReplaceLog};
-use crate::commit::view::SequencerView;
+use crate::commit::view::CommitterView;
 use orcas_base::error::Result;
 use orcas_catalog::LayerMerge;
 use orcas_decide::View;
@@ -16,7 +16,7 @@ impl MaintenanceIntent {
     ///
     /// # Errors
     /// When the state cannot be read.
-    pub fn decide(self, view: &SequencerView<'_>, next: Sequence) -> Result<(MaintenanceOutcome, Vec<Record>)> {
+    pub fn decide(self, view: &CommitterView<'_>, next: Sequence) -> Result<(MaintenanceOutcome, Vec<Record>)> {
         let (blobs, records) = match self {
             // It says where everything that was decided before ends. The committer does the rest.
             Self::Barrier { .. } => (Vec::new(), Vec::new()),
@@ -38,7 +38,7 @@ impl MaintenanceIntent {
 }
 
 /// Condemns those of `blobs` that may be: nothing refers to them, asks for them or has done so since they were chosen.
-fn condemn(view: &SequencerView<'_>, mut blobs: Vec<Sequence>) -> Result<(Vec<Sequence>, Vec<Record>)> {
+fn condemn(view: &CommitterView<'_>, mut blobs: Vec<Sequence>) -> Result<(Vec<Sequence>, Vec<Record>)> {
     blobs.sort_unstable();
     blobs.dedup();
     let mut condemned = Vec::with_capacity(blobs.len());
@@ -52,7 +52,7 @@ fn condemn(view: &SequencerView<'_>, mut blobs: Vec<Sequence>) -> Result<(Vec<Se
 }
 
 /// The chunks of `from` that are durable at their new places now. One that was condemned meanwhile stays condemned.
-fn move_chunks(view: &SequencerView<'_>, from: PackId, moves: Vec<ChunkMove>) -> Result<(Vec<Sequence>, Vec<Record>)> {
+fn move_chunks(view: &CommitterView<'_>, from: PackId, moves: Vec<ChunkMove>) -> Result<(Vec<Sequence>, Vec<Record>)> {
     let mut moved = Vec::with_capacity(moves.len());
     for entry in moves {
         if view.chunk_is_in(entry.blob, from)? {
@@ -65,7 +65,7 @@ fn move_chunks(view: &SequencerView<'_>, from: PackId, moves: Vec<ChunkMove>) ->
 }
 
 /// The layer goes when the index has no version of it any more. Nothing names it, so nothing writes to it meanwhile.
-fn remove_layer(view: &SequencerView<'_>, layer: BucketId, versions: Vec<(Bytes, VersionId)>) -> Result<Vec<Record>> {
+fn remove_layer(view: &CommitterView<'_>, layer: BucketId, versions: Vec<(Bytes, VersionId)>) -> Result<Vec<Record>> {
     if !view.is_dropped(layer) {
         return Ok(Vec::new());
     }
@@ -77,7 +77,7 @@ fn remove_layer(view: &SequencerView<'_>, layer: BucketId, versions: Vec<(Bytes,
 }
 
 /// What the layers show together stays. So it does not matter how many of these decisions come before a crash.
-fn merge_layers(view: &SequencerView<'_>, merge: LayerMerge, versions: Vec<MergedVersion>) -> Result<Vec<Record>> {
+fn merge_layers(view: &CommitterView<'_>, merge: LayerMerge, versions: Vec<MergedVersion>) -> Result<Vec<Record>> {
     let LayerMerge { upper, lower } = merge;
     if !view.buckets.can_merge(merge) {
         return Ok(Vec::new());
@@ -124,7 +124,7 @@ fn merge_layers(view: &SequencerView<'_>, merge: LayerMerge, versions: Vec<Merge
 }
 
 /// Takes an empty layer out of all stacks.
-fn remove_merged(view: &SequencerView<'_>, layer: BucketId) -> Vec<Record> {
+fn remove_merged(view: &CommitterView<'_>, layer: BucketId) -> Vec<Record> {
     let without = |bucket: &Bucket| {
         let layers = bucket.layers.iter().copied().filter(|other| *other != layer).collect();
         Record::UpdateBucket(Bucket { layers, ..bucket.clone() })

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
-use crate::commit::view::SequencerView;
+use crate::commit::view::CommitterView;
 use orcas_base::error::Result;
 use orcas_decide::{Held, View};
 use orcas_record::{Attributes, BucketId, Extent, Part, Record, UploadId, Version, VersionId};
@@ -18,7 +18,7 @@ pub(super) struct Lengths {
 
 /// The changes of one decision. `counts`: whether somebody wants to know of this bucket or layer.
 pub(super) struct Changes<'a> {
-    view: &'a SequencerView<'a>,
+    view: &'a CommitterView<'a>,
     counts: &'a dyn Fn(BucketId) -> bool,
     /// Nothing is where versions move to.
     vacant: bool,
@@ -30,7 +30,7 @@ pub(super) struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    pub fn new(view: &'a SequencerView<'a>, counts: &'a dyn Fn(BucketId) -> bool, vacant: bool) -> Self {
+    pub fn new(view: &'a CommitterView<'a>, counts: &'a dyn Fn(BucketId) -> bool, vacant: bool) -> Self {
         Self { view, counts, vacant, versions: HashMap::new(), ended: HashSet::new(), held: HashMap::new() }
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::changes::Changes;
 use super::standing::{OF_BUCKET, OF_OWNER, Standing, Standings};
-use crate::commit::view::SequencerView;
+use crate::commit::view::CommitterView;
 use orcas_base::error::Result;
 use orcas_catalog::BucketTable;
 use orcas_decide::{Failure, Held, Quota, Refusal};
@@ -146,7 +146,7 @@ impl QuotaLedger {
     /// A quota would be exceeded, or what is there cannot be looked up.
     pub fn judge(
         &self,
-        view: &SequencerView<'_>,
+        view: &CommitterView<'_>,
         records: &[Record],
         (grows, vacant): (bool, bool),
         counted: Option<&Counted>,

@@ -2,7 +2,7 @@
 //!
 //! Invariants. A blob is chosen when the index counts no reference to it, and checked again when the index has
 //! everything that was decided before the choice. Then every reader that may have found it through an object must end.
-//! Then the sequencer condemns it, if nothing has referred to it since.
+//! Then the committer condemns it, if nothing has referred to it since.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_record::{BlobLocation, Sequence};
 
-/// Blobs that one decision condemns: a few milliseconds of the sequencer's time.
+/// Blobs that one decision condemns: a few milliseconds of the committer's time.
 const CONDEMN_AT_A_TIME: usize = 1_024;
 /// Blobs chosen at a time.
 const CHOSEN_AT_A_TIME: usize = 16_384;

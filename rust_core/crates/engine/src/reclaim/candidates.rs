@@ -28,7 +28,7 @@ impl Candidates {
         self.any.store(!set.is_empty(), Ordering::Release);
     }
 
-    /// Called by the sequencer for every record before anybody can see it.
+    /// Called by the committer for every record before anybody can see it.
     pub fn mentioned(&self, record: &Record) {
         let mut extents = record.extents().peekable();
         if extents.peek().is_none() || !self.any.load(Ordering::Acquire) {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::super::steps::{CHUNK, Steps};
 use super::super::support::noise;
 use crate::commit::tokens::RequestTokens;
-use crate::commit::view::SequencerView;
+use crate::commit::view::CommitterView;
 use orcas_catalog::{BucketTable, Overlay};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
@@ -241,7 +241,7 @@ fn what_this_batch_condemns_is_not_found_in_it() {
         let buckets = shared.catalog.buckets.read();
         let found = |pending: &Overlay| {
             let tokens = &RequestTokens::default();
-            let view = SequencerView { shared, pending, buckets: &buckets, tokens, updates: 0 };
+            let view = CommitterView { shared, pending, buckets: &buckets, tokens, updates: 0 };
             view.shared_blob(&fingerprint, 1_000, None).unwrap()
         };
         assert_eq!(found(&pending), Some(blob));

@@ -25,6 +25,8 @@ pub struct Policy {
     pub kind: PolicyKind,
     /// One for each statement.
     filters: Vec<Filter>,
+    /// One of them denies.
+    denies: bool,
     pub(crate) statements: Vec<Statement>,
 }
 
@@ -166,6 +168,9 @@ impl Policy {
         has_boundary: bool,
         is_allowed: bool,
     ) -> DecidingStatements {
+        if is_allowed && !self.denies {
+            return DecidingStatements::default();
+        }
         let by_name = asked.actions == EVERYTHING.actions;
         let mut allows: Option<(usize, Named)> = None;
         for (place, filter) in self.filters.iter().enumerate() {
@@ -286,7 +291,8 @@ fn read(text: &str, kind: PolicyKind, bucket: Option<&str>) -> Result<Policy, Fa
         return Err(Fault::SidTwice);
     }
     let filters = statements.iter().map(Filter::of_statement).collect();
-    Ok(Policy { kind, filters, statements })
+    let denies = statements.iter().any(|statement| !statement.allows);
+    Ok(Policy { kind, filters, denies, statements })
 }
 
 struct StatementReader<'a> {

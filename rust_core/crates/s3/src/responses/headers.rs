@@ -199,7 +199,7 @@ pub fn uploaded(etag: &Etag, checksum: Option<&ObjectChecksum>, of_part: bool) -
 
 /// The ARN of a bucket.
 pub fn bucket_arn(name: &str) -> String {
-    format!("arn:aws:s3:::{name}")
+    ["arn:aws:s3:::", name].concat()
 }
 
 #[cfg(test)]

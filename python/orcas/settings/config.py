@@ -92,8 +92,8 @@ class Settings(ObservabilitySettings):
     )
     public_access: str = _setting(
         "by-bucket",
-        "who but the account of a bucket can be given access: nobody (`blocked`); whom each bucket lets, new ones "
-        "nobody, as on AWS (`by-bucket`); or the same, with new buckets that block nothing and have ACLs (`open`)",
+        "who but the account of a bucket a public policy or list lets in: nobody (`blocked`); whom each bucket lets, "
+        "new ones nobody, as on AWS (`by-bucket`); or the same, with new buckets that block nothing and have ACLs (`open`)",
         text,
         choices=PUBLIC_ACCESS,
     )

@@ -93,7 +93,11 @@ def limit(
     requests, bytes_ = limits
     with iam(data, endpoint, account) as store:
         store.call("PutLimits", **named, RequestsPerSecond=requests, BytesPerSecond=bytes_)
-    words = [f"{count} {what}" for count, what in ((requests, "requests"), (bytes_, "bytes")) if count]
+    words = [
+        f"{count} {what if count > 1 else what[:-1]}"
+        for count, what in ((requests, "requests"), (bytes_, "bytes"))
+        if count
+    ]
     said = f"at most {' and '.join(words)} a second" if words else "no limits"
     tell({"requests_per_sec": requests, "bytes_per_sec": bytes_}, f"{called}: {said}", as_json)
 

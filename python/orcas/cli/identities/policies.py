@@ -186,7 +186,8 @@ def explain(
 ) -> None:
     """Say whether somebody may do something, and which statement decides. The exit code is 3 if not.
 
-    The policies of the user and that of the bucket decide; access control lists are not looked at.
+    The policies of the user and that of the bucket decide, with the context that is given. Access control lists, public
+    access blocks, and whether a key is active are not looked at.
 
     Example:
 

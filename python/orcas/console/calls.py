@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 ANSWER_MAX: Final = 16 * 1024 * 1024
 # Pieces of an answer that wait for the reader.
 _PIECES_MAX: Final = 4
+# Bytes of the key of an object.
+_KEY_MAX: Final = 1024
 # Seconds for which a request of the browser is presigned: enough for one part on a slow line.
 PRESIGN_SECONDS: Final = 3600
 _ADMIN: Final = "/_orcas/admin/"
@@ -120,6 +122,26 @@ class Stream:
         return bytes(body)
 
 
+def object_path(bucket: str, key: str | None = None) -> str:
+    """The raw path of a bucket, or of an object in it, path-style.
+
+    Raises:
+        CallError: nothing can have that name. With an empty key, the path would be that of the bucket, so a form that
+            deletes an object would delete the bucket.
+    """
+    if not bucket:
+        raise CallError(400, "InvalidRequest", "A bucket has a name: choose one from the list of buckets.")
+    if key is None:
+        return f"/{quote(bucket, safe='')}"
+    if not 1 <= len(key.encode("utf-8", "surrogateescape")) <= _KEY_MAX:
+        raise CallError(
+            400,
+            "InvalidRequest",
+            f"The key of an object has 1 to {_KEY_MAX:,} bytes: choose an object from its bucket.",
+        )
+    return f"/{quote(bucket, safe='')}/{quote(key, safe='/~')}"
+
+
 async def call(
     visit: Visit,
     method: str,
@@ -128,7 +150,7 @@ async def call(
     headers: Mapping[str, str] | None = None,
     body: bytes = b"",
 ) -> Answer:
-    """The answer to a signed S3 request. `path` is raw: `orcas.console.signing.object_path` makes it.
+    """The answer to a signed S3 request. `path` is raw: `object_path` makes it.
 
     Raises:
         CallError: the answer is an error, or longer than `ANSWER_MAX`.

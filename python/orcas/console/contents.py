@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_plus
 from xml.sax.saxutils import escape
 
-from orcas.console.calls import CallError, Visit, call
-from orcas.console.signing import object_path
+from orcas.console.calls import CallError, Visit, call, object_path
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET

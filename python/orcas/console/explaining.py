@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from orcas.console.calls import CallError, Visit, call, iam
+from orcas.console.calls import CallError, Visit, call, iam, object_path
 from orcas.console.documents.policies import statement
-from orcas.console.signing import object_path
 from orcas.edge import check_policy
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
 
-from orcas.console.calls import CallError, Visit, call, presigned
-from orcas.console.signing import object_path
+from orcas.console.calls import CallError, Visit, call, object_path, presigned
 
 # Bytes of an object that a preview of text reads, and rows and columns of a table.
 TEXT_MAX: Final = 64 * 1024

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from orcas.console import shown
-from orcas.console.calls import CallError, Visit
+from orcas.console.calls import CallError, Visit, object_path
 from orcas.console.guard import local_path
 
 _TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
@@ -53,6 +53,18 @@ def visit(request: Request) -> Visit:
     """Who sent the request; pages are reached only with a session."""
     found: Visit = request.state.visit
     return found
+
+
+def asked_object(request: Request) -> tuple[str, str, str | None]:
+    """The object that a page is about: its bucket, its key, and a version if it is about one.
+
+    Raises:
+        CallError: no object can have the key that the URL names.
+    """
+    bucket, asked = str(request.path_params["bucket"]), request.query_params
+    key = asked.get("key", "")
+    object_path(bucket, key)
+    return bucket, key, asked.get("version")
 
 
 def field(request: Request, name: str, default: str = "") -> str:

@@ -30,11 +30,6 @@ def encode_query(query: Mapping[str, str]) -> str:
     return "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in sorted(query.items(), key=_encoded))
 
 
-def object_path(bucket: str, key: str | None = None) -> str:
-    """The raw path of a bucket, or of an object in it, path-style."""
-    return f"/{quote(bucket, safe='')}" + ("" if key is None else f"/{quote(key, safe='/~')}")
-
-
 def sign(
     keys: Keys, region: str, service: str, request: tuple[str, str, str], headers: Headers, payload: str
 ) -> Headers:

@@ -4,10 +4,20 @@ A module exports `ROUTES`, and, as far as it has any, `PLACES` for the navigatio
 `orcas.console.app` collects them. What pages are made with:
 """
 
-from orcas.console.calls import Answer, CallError, Visit, admin, call, iam, presigned, stream
+from orcas.console.calls import Answer, CallError, Visit, admin, call, iam, object_path, presigned, stream
 from orcas.console.places import Place
-from orcas.console.rendering import explained, field, fields, flash, flash_error, page, redirect, url, visit
-from orcas.console.signing import object_path
+from orcas.console.rendering import (
+    asked_object,
+    explained,
+    field,
+    fields,
+    flash,
+    flash_error,
+    page,
+    redirect,
+    url,
+    visit,
+)
 
 __all__ = [
     "Answer",
@@ -15,6 +25,7 @@ __all__ = [
     "Place",
     "Visit",
     "admin",
+    "asked_object",
     "call",
     "explained",
     "field",

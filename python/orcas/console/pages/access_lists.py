@@ -11,7 +11,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.pages import CallError, Visit, call, explained, field, flash, object_path, page, redirect, visit
+from orcas.console.pages import (
+    CallError,
+    Visit,
+    asked_object,
+    call,
+    explained,
+    field,
+    flash,
+    object_path,
+    page,
+    redirect,
+    visit,
+)
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET
@@ -96,7 +108,7 @@ def _object(request: Request) -> tuple[str | None, str | None]:
     """Key and version; None for the bucket itself."""
     if not request.url.path.endswith("/object/acl"):
         return None, None
-    return request.query_params.get("key", ""), request.query_params.get("version")
+    return asked_object(request)[1:]
 
 
 def _place(request: Request) -> tuple[str, dict[str, str]]:

@@ -17,6 +17,7 @@ from orcas.console.pages import (
     Answer,
     CallError,
     Visit,
+    asked_object,
     call,
     field,
     flash,
@@ -76,8 +77,7 @@ async def show(request: Request) -> Response:
 
 def _asked(request: Request) -> tuple[Visit, str, str, str | None]:
     """Who asks for which object or version."""
-    asked = request.query_params
-    return visit(request), request.path_params["bucket"], asked.get("key", ""), asked.get("version")
+    return visit(request), *asked_object(request)
 
 
 def _facts(headers: Mapping[str, str]) -> list[tuple[str, Any]]:

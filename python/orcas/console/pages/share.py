@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orcas.console.contents import head
-from orcas.console.pages import object_path, page, presigned, visit
+from orcas.console.pages import asked_object, object_path, page, presigned, visit
 from orcas.settings.config import is_loopback
 
 _CHOICES: Final = ((3600, "1 hour"), (86_400, "1 day"), (2 * 86_400, "2 days"), (604_800, "7 days"))
@@ -24,14 +24,13 @@ _PORT: Final = re.compile(r":\d+$")
 
 async def show(request: Request) -> Response:
     """The form, and the link once its time was chosen."""
-    who, asked, bucket = visit(request), request.query_params, request.path_params["bucket"]
-    key, version = asked.get("key", ""), asked.get("version")
+    who, (bucket, key, version) = visit(request), asked_object(request)
     await head(who, bucket, key, version)
     longest = request.app.state.settings.presign_max_sec
     choices = [(str(seconds), said) for seconds, said in _CHOICES if seconds <= longest] or [
         (str(longest), f"{longest} seconds")
     ]
-    chosen = asked.get("seconds", "")
+    chosen = request.query_params.get("seconds", "")
     link = code = ""
     ends: dt.datetime | None = None
     if chosen in dict(choices):

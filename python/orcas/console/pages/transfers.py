@@ -23,6 +23,7 @@ from starlette.routing import Route
 from orcas.console.contents import head, list_objects
 from orcas.console.pages import (
     CallError,
+    asked_object,
     call,
     explained,
     field,
@@ -267,8 +268,7 @@ def _name(key: str, names: set[str]) -> str:
 
 async def download_range(request: Request) -> Response:
     """The bytes from `first` to `last` of an object, both included, as a file; without `last`, to its end."""
-    who, asked, bucket = visit(request), request.query_params, request.path_params["bucket"]
-    key, version = asked.get("key", ""), asked.get("version")
+    who, (bucket, key, version) = visit(request), asked_object(request)
     headers = await head(who, bucket, key, version)
     size, first, last = int(headers.get("content-length", 0)), field(request, "first"), field(request, "last")
     if not _PLACE.fullmatch(first) or (last and not _PLACE.fullmatch(last)):
@@ -287,8 +287,8 @@ async def download_range(request: Request) -> Response:
 
 def _not_ranged(request: Request, why: str) -> Response:
     flash(request, f"Nothing was downloaded: {why}.", "failed")
-    asked, path = request.query_params, object_path(request.path_params["bucket"])
-    return redirect(request, f"/b{path}/object", key=asked.get("key", ""), version=asked.get("version"))
+    bucket, key, version = asked_object(request)
+    return redirect(request, f"/b{object_path(bucket)}/object", key=key, version=version)
 
 
 async def _streamed(

@@ -16,6 +16,7 @@ from orcas.console.pages import (
     CallError,
     Place,
     admin,
+    asked_object,
     call,
     field,
     flash,
@@ -36,7 +37,7 @@ _COMPARED_MAX: Final = 5000
 
 async def show(request: Request) -> Response:
     """The versions and delete markers of a key, the newest first."""
-    bucket, key = request.path_params["bucket"], request.query_params.get("key", "")
+    bucket, key, _ = asked_object(request)
     after = request.query_params.get("after")
     entries, following = await list_versions(visit(request), bucket, key, (key, after) if after else None, limit=_PAGE)
     own = [entry for entry in entries if entry.key == key]
@@ -47,7 +48,7 @@ async def show(request: Request) -> Response:
 
 async def restore(request: Request) -> Response:
     """Make a version the present one again: a copy of it, or, for the object below delete markers, their removal."""
-    who, bucket, key = visit(request), request.path_params["bucket"], request.query_params.get("key", "")
+    who, (bucket, key, _) = visit(request), asked_object(request)
     version = field(request, "version")
     source = f"{bucket}/{quote(key, safe='/~')}?versionId={quote(version, safe='')}"
     try:
@@ -64,8 +65,7 @@ async def restore(request: Request) -> Response:
 
 async def compare(request: Request) -> Response:
     """The difference of two versions that are texts."""
-    asked, bucket = request.query_params, request.path_params["bucket"]
-    key = asked.get("key", "")
+    asked, (bucket, key, _) = request.query_params, asked_object(request)
     chosen = asked.get("old", ""), asked.get("new", "")
     who = visit(request)
     heads = await asyncio.gather(*(head(who, bucket, key, version) for version in chosen))

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from orcas.console import shown
-from orcas.console.calls import CallError, Visit, call
+from orcas.console.calls import CallError, Visit, call, object_path
 from orcas.console.documents import lifecycle
 from orcas.console.documents.expiry import (
     Count,
@@ -35,7 +35,6 @@ from orcas.console.documents.forms import FieldError
 from orcas.console.documents.trees import Tree, parse
 from orcas.console.pages import explained, page, visit
 from orcas.console.pages import field as typed
-from orcas.console.signing import object_path
 
 # Entries of a list; lists, seconds and tags of one step.
 _PAGE: Final = 250

@@ -7,12 +7,11 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from orcas.console.calls import CallError, Visit, call
+from orcas.console.calls import CallError, Visit, call, object_path
 from orcas.console.documents.policies import BUCKET, build, readable
 from orcas.console.explaining import AccessDecision, Question, checked, entity_arn, explain
 from orcas.console.pages import explained, field, flash, page, redirect, visit
 from orcas.console.pages.settings.sources import Configuration
-from orcas.console.signing import object_path
 
 TITLE: Final = "Policy"
 ABOUT: Final = "Who may do what in this bucket, besides what policies of users say."

@@ -9,10 +9,9 @@ import json
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from orcas.console.calls import CallError, Visit, admin, call
+from orcas.console.calls import CallError, Visit, admin, call, object_path
 from orcas.console.documents.basics import SETTINGS, setting_lines, setting_text
 from orcas.console.documents.trees import parse, render
-from orcas.console.signing import object_path
 
 _SETTING: Final = "x-amz-orcas-"
 _DEFAULT: Final = "default"

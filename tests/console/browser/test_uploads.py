@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import uuid
 from pathlib import Path
@@ -77,8 +78,27 @@ def test_an_upload_resumes_after_a_reload_and_sends_nothing_twice(
     folder: Page, s3: Any, bucket: str, tmp_path: Path
 ) -> None:
     path = file_of(tmp_path, "large.bin", 33 * MIB)
-    puts: list[str] = []
-    folder.on("request", lambda request: puts.append(request.url) if request.method == "PUT" else None)
+    left_after_two_parts(folder, s3, bucket, path)
+    assert resumed(folder, path) == [3, 4, 5]
+    assert stored(s3, bucket, "in/large.bin") == sum_of(path)
+    assert folder.evaluate("localStorage.getItem('orcas-uploads')") == "[]"
+
+
+def test_a_resumed_upload_has_the_content_of_one_file(folder: Page, s3: Any, bucket: str, tmp_path: Path) -> None:
+    """Of another file with the name, the size and the time of the first, as rsync and tar make them, no part is missing."""
+    path = file_of(tmp_path, "large.bin", 33 * MIB)
+    left_after_two_parts(folder, s3, bucket, path)
+    made = path.stat().st_mtime_ns
+    with path.open("r+b") as file:
+        file.seek(8 * MIB + 5)
+        file.write(b"another content")
+    os.utime(path, ns=(made, made))
+    assert resumed(folder, path) == [2, 3, 4, 5]
+    assert stored(s3, bucket, "in/large.bin") == sum_of(path)
+
+
+def left_after_two_parts(folder: Page, s3: Any, bucket: str, path: Path) -> None:
+    """Begin an upload, of which the first two parts arrive, and leave the page."""
 
     def hold(route: Route) -> None:
         if "partNumber=1&" in route.request.url or "partNumber=2&" in route.request.url:
@@ -103,14 +123,16 @@ def test_an_upload_resumes_after_a_reload_and_sends_nothing_twice(
     assert upload is not None
     assert upload in kept
     assert "X-Amz" not in kept
+
+
+def resumed(folder: Page, path: Path) -> list[int]:
+    """Choose the file again. Returns the parts that are sent."""
+    puts: list[str] = []
+    folder.on("request", lambda request: puts.append(request.url) if request.method == "PUT" else None)
     folder.get_by_text("choose the same file again to resume it").wait_for()
-    puts.clear()
     folder.locator("#choose-files").set_input_files(path)
     folder.get_by_text("1 of 1 files were uploaded.").wait_for()
-    numbers = sorted(int(url.split("partNumber=")[1].split("&")[0]) for url in puts)
-    assert numbers == [3, 4, 5]
-    assert stored(s3, bucket, "in/large.bin") == sum_of(path)
-    assert folder.evaluate("localStorage.getItem('orcas-uploads')") == "[]"
+    return sorted(int(url.split("partNumber=")[1].split("&")[0]) for url in puts)
 
 
 def test_a_part_is_sent_again_if_the_connection_was_lost(folder: Page, s3: Any, bucket: str, tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ pub const S3_ACTIONS: &[(&str, ResourceType)] = &[
     ("s3:ReplicateObject", Object),
     ("s3:ReplicateTags", Object),
     ("s3:RestoreObject", Object),
+    ("s3:TagResource", Bucket),
     ("s3:UpdateBucketMetadataAnnotationTableConfiguration", Bucket),
     ("s3:UpdateBucketMetadataInventoryTableConfiguration", Bucket),
     ("s3:UpdateBucketMetadataJournalTableConfiguration", Bucket),

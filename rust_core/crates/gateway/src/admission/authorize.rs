@@ -7,10 +7,9 @@ use crate::admission::access_decision::{Question, Resource, ResourceFacts};
 use crate::admission::circumstances::Circumstances;
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
+use crate::operations::{Handler, implemented};
 use orcas_bodies::problem::Problem;
-use orcas_s3::object_lock::asks_to_bypass;
 use orcas_s3::operations::{Permission, Subject};
-use orcas_s3::support::OF_AN_ACL;
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation};
 
@@ -33,7 +32,19 @@ impl RequestContext<'_> {
                 }
             }
         }
-        self.authorize_each(permissions.iter(), identities)
+        self.authorize_each(permissions.iter(), identities)?;
+        self.authorize_headers(identities)
+    }
+
+    /// Authorizes what the headers need beside the permissions of the row.
+    fn authorize_headers(&self, identities: &Identities) -> Result<(), Problem> {
+        if self.requester.is_root {
+            return Ok(());
+        }
+        let subject = self.operation.spec().permissions[0].subject;
+        self.operation
+            .actions_of_headers(self.headers(), |name| takes(self.operation, name))
+            .try_for_each(|action| self.authorize_one(subject, |_| action, identities))
     }
 
     fn authorize_each<'p>(
@@ -44,40 +55,38 @@ impl RequestContext<'_> {
         if self.requester.is_root {
             return Ok(());
         }
-        for permission in permissions.filter(|permission| self.needs(permission)) {
-            let of_query = self.query.get("versionId").map(String::from_utf8_lossy);
-            let (resource, version) = match permission.subject {
-                Subject::Service => (Resource::Service, None),
-                Subject::Bucket => (Resource::Bucket(self.target_bucket()?), None),
-                // Each entry is authorized once the body has been read; that takes a signature.
-                Subject::Entries if self.requester.is_anonymous() => return Err(ErrorCode::AccessDenied.into()),
-                Subject::Entries => continue,
-                Subject::Object => {
-                    let key = self.target.key().ok_or_else(misrouted)?;
-                    (Resource::Object { bucket: self.target_bucket()?, key }, of_query)
-                }
-                Subject::Source => {
-                    let CopySource { bucket, key, version } = self.source.as_ref().ok_or_else(misrouted)?;
-                    (Resource::Object { bucket, key }, version.map(|version| version.to_string().into()))
-                }
-            };
-            let action = permission.action(version.is_some());
-            let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
-            self.gateway.authorize(identities, &question, &self.circumstances(version.as_deref()))?;
+        for permission in permissions {
+            self.authorize_one(permission.subject, |versioned| permission.action(versioned), identities)?;
         }
         Ok(())
     }
 
-    /// Whether the request needs a permission: some only with a header.
-    fn needs(&self, permission: &Permission) -> bool {
-        match permission.header {
-            None => true,
-            // The only header that may say that it is not there. One that cannot be read counts.
-            Some("x-amz-bypass-governance-retention") => asks_to_bypass(self.headers()).unwrap_or(true),
-            // Either kind of headers names an ACL.
-            Some("x-amz-acl") => OF_AN_ACL.iter().any(|header| self.headers().get(header).is_some()),
-            Some(header) => self.headers().get(header).is_some(),
-        }
+    /// `action`: whether the request names a version of the subject says which.
+    fn authorize_one(
+        &self,
+        subject: Subject,
+        action: impl FnOnce(bool) -> &'static str,
+        identities: &Identities,
+    ) -> Result<(), Problem> {
+        let of_query = self.query.get("versionId").map(String::from_utf8_lossy);
+        let (resource, version) = match subject {
+            Subject::Service => (Resource::Service, None),
+            Subject::Bucket => (Resource::Bucket(self.target_bucket()?), None),
+            // Each entry is authorized once the body has been read; that takes a signature.
+            Subject::Entries if self.requester.is_anonymous() => return Err(ErrorCode::AccessDenied.into()),
+            Subject::Entries => return Ok(()),
+            Subject::Object => {
+                let key = self.target.key().ok_or_else(misrouted)?;
+                (Resource::Object { bucket: self.target_bucket()?, key }, of_query)
+            }
+            Subject::Source => {
+                let CopySource { bucket, key, version } = self.source.as_ref().ok_or_else(misrouted)?;
+                (Resource::Object { bucket, key }, version.map(|version| version.to_string().into()))
+            }
+        };
+        let action = action(version.is_some());
+        let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
+        Ok(self.gateway.authorize(identities, &question, &self.circumstances(version.as_deref()))?)
     }
 
     /// The request as conditions see it. `version`: what the action is about.
@@ -114,6 +123,12 @@ impl RequestContext<'_> {
         };
         Ok(source?)
     }
+}
+
+/// Whether an operation takes a header that some others refuse or pass over.
+pub fn takes(operation: Operation, header: &[u8]) -> bool {
+    let Some(Handler { understood, .. }) = implemented(operation) else { return false };
+    understood.attributes.iter().chain(understood.extensions).any(|name| name.as_bytes() == header)
 }
 
 /// An operation whose permission is about something that its address does not name.

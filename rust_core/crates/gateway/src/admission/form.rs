@@ -26,7 +26,7 @@ use orcas_s3::form::{Boundary, FORM_DATA_LEN_MAX, FieldsReader, FileLimits, Form
 use orcas_s3::metadata::{BodyLength, UPLOAD_LEN_MAX};
 use orcas_s3::resolve::{is_form, resolve};
 use orcas_s3::support::check_supported;
-use orcas_s3::{ErrorCode, Operation, S3Error, Target};
+use orcas_s3::{ErrorCode, Operation, S3Error, Target, tags};
 use orcas_sigv4::{
     Authentication, Diagnosis, Explanation, FormError, PayloadMode, Requirements, SignedForm, authenticate_form,
     claims_nobody,
@@ -188,7 +188,12 @@ impl Address {
         let mut context =
             RequestContext::new((gateway, &self.responder), &self.ingress, head, sender, asked, &self.envelope.cors);
         context.has_body = true;
-        let list = form.headers(&self.bucket)?;
+        let tags = form.tags()?.map(|tags| tags::header(&tags));
+        let mut list = form.headers(&self.bucket)?;
+        if let Some(tags) = &tags {
+            list.retain(|(name, _)| *name != tags::HEADER.as_bytes());
+            list.push((tags::HEADER.as_bytes(), tags));
+        }
         context.head.headers = Headers::new(&list);
         context.authorize(&identities).inspect_err(|_| {
             *judged = context.decisions.take(&context.requester).map(Arc::new);

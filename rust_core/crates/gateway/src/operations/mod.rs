@@ -182,6 +182,7 @@ mod tests {
     use super::*;
     use orcas_access::{ResourceType, S3_ACTIONS};
     use orcas_s3::operations::Subject;
+    use orcas_s3::stored_headers::actions_of;
 
     #[test]
     fn every_row_is_found_under_its_name_and_nothing_else_is() {
@@ -190,6 +191,48 @@ mod tests {
             assert_eq!(implemented(*name).map(|row| row.name), expected.then_some(*name));
         }
         assert!(implemented(Name::PutObject).is_some() && implemented(Name::SelectObjectContent).is_none());
+    }
+
+    /// Headers that only some operations take, and that need no action of their own: what they ask for, everybody may who
+    /// may do the operation, as on S3.
+    const FREE: [&str; 22] = [
+        "x-amz-server-side-encryption",
+        "x-amz-server-side-encryption-aws-kms-key-id",
+        "x-amz-server-side-encryption-context",
+        "x-amz-server-side-encryption-bucket-key-enabled",
+        "x-amz-server-side-encryption-customer-algorithm",
+        "x-amz-server-side-encryption-customer-key",
+        "x-amz-server-side-encryption-customer-key-md5",
+        "x-amz-copy-source-server-side-encryption-customer-algorithm",
+        "x-amz-copy-source-server-side-encryption-customer-key",
+        "x-amz-copy-source-server-side-encryption-customer-key-md5",
+        "x-amz-storage-class",
+        "x-amz-website-redirect-location",
+        "x-amz-object-annotation-directive",
+        "x-amz-object-if-match",
+        "x-amz-if-match-last-modified-time",
+        "x-amz-if-match-size",
+        "x-amz-transition-default-minimum-object-size",
+        "x-amz-write-offset-bytes",
+        "x-amz-orcas-instant-size",
+        "x-amz-orcas-instant-sha256",
+        "x-amz-orcas-instant-challenge",
+        "x-amz-orcas-instant-answer",
+    ];
+
+    #[test]
+    fn every_header_has_an_action_or_is_known_to_need_none() {
+        for Handler { name, understood, .. } in HANDLERS {
+            let of_bucket = name.spec().permissions[0].subject == Subject::Bucket;
+            for header in understood.attributes.iter().chain(understood.extensions) {
+                let actions = actions_of(header.as_bytes(), of_bucket);
+                assert_ne!(!actions.is_empty(), FREE.contains(header), "{header} of {name:?}: is an action needed?");
+                for action in actions.iter().filter(|action| action.starts_with("s3:")) {
+                    let kind = if of_bucket { ResourceType::Bucket } else { ResourceType::Object };
+                    assert!(S3_ACTIONS.contains(&(action, kind)), "{action}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -6,13 +6,13 @@ use std::net::IpAddr;
 const ALICE: &str = "arn:aws:iam::000000000000:user/alice";
 
 /// A store with the bucket `box`, the object `k` in it, and users of its account and of another.
-struct Site {
-    fixture: Fixture,
+pub(super) struct Site {
+    pub(super) fixture: Fixture,
 }
 
 impl Site {
     /// Each user has the statements that stand with the name.
-    fn new(own: &[(&str, &[&str])], others: &[(&str, &[&str])]) -> Self {
+    pub(super) fn new(own: &[(&str, &[&str])], others: &[(&str, &[&str])]) -> Self {
         let fixture = Fixture::new();
         let mut rows = IdentityTables::of_root(OWNER, &[("ROOT", "secret")]);
         add_account(&mut rows, OTHER_ACCOUNT, OTHER);
@@ -26,7 +26,7 @@ impl Site {
         site
     }
 
-    fn by(&self, name: &str, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
+    pub(super) fn by(&self, name: &str, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
         let signer = Signer::new(name, name.as_bytes(), "us-east-1", now_ms() / 1000).unwrap();
         match self.fixture.accept_as(&signer, method, target, headers, body) {
             Ok(request) => self.fixture.carry_out(&request, body),
@@ -34,7 +34,7 @@ impl Site {
         }
     }
 
-    fn get(&self, name: &str, target: &str) -> u16 {
+    pub(super) fn get(&self, name: &str, target: &str) -> u16 {
         self.by(name, "GET", target, &[], b"").status
     }
 
@@ -49,8 +49,13 @@ impl Site {
         }
     }
 
+    /// Sends a form that nobody has signed.
+    pub(super) fn post(&self, bucket: &str, fields: &[(&str, &str)]) -> Response {
+        self.fixture.post_to(bucket, &super::forms::unsigned(fields, b"content"))
+    }
+
     /// Gives `box` a policy of these statements.
-    fn policy(&self, statements: &[&str]) -> Response {
+    pub(super) fn policy(&self, statements: &[&str]) -> Response {
         let document = format!(r#"{{"Version": "2012-10-17", "Statement": [{{{}}}]}}"#, statements.join("}, {"));
         self.fixture.call("PUT", "/box?policy", &[], document.as_bytes())
     }
@@ -62,7 +67,7 @@ impl Site {
     }
 }
 
-fn text(answer: &Response) -> String {
+pub(super) fn text(answer: &Response) -> String {
     let ResponseBody::Bytes(document) = &answer.body else { return String::new() };
     String::from_utf8_lossy(document).replace("&quot;", "\"")
 }

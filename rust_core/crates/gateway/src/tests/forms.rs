@@ -12,7 +12,11 @@ const OF_OTHER: (&str, &str) = ("OTHER", "J2i4AqvJdrN7fR/95XexSUbRx/M=");
 
 fn form((access_key, signature): (&str, &str), content: &[u8]) -> Vec<u8> {
     let policy = base64_encode(POLICY.as_bytes());
-    let fields = [("key", "k"), ("AWSAccessKeyId", access_key), ("policy", &policy), ("signature", signature)];
+    unsigned(&[("key", "k"), ("AWSAccessKeyId", access_key), ("policy", &policy), ("signature", signature)], content)
+}
+
+/// A form with these fields and this content.
+pub(super) fn unsigned(fields: &[(&str, &str)], content: &[u8]) -> Vec<u8> {
     let part = |name: &str| format!("--x\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
     let fields: String = fields.iter().map(|(name, value)| part(name) + value + "\r\n").collect();
     [fields.as_bytes(), part("file").as_bytes(), content, b"\r\n--x--\r\n"].concat()
@@ -21,13 +25,17 @@ fn form((access_key, signature): (&str, &str), content: &[u8]) -> Vec<u8> {
 impl Fixture {
     /// Sends a form to the bucket `bucket`.
     fn post(&self, body: &[u8]) -> Response {
-        let length = body.len().to_string();
+        self.post_to("bucket", body)
+    }
+
+    pub(super) fn post_to(&self, bucket: &str, body: &[u8]) -> Response {
+        let (path, length) = (format!("/{bucket}"), body.len().to_string());
         let list: [(&[u8], &[u8]); 3] = [
             (b"host", b"localhost:9000"),
             (b"content-type", b"multipart/form-data; boundary=x"),
             (b"content-length", length.as_bytes()),
         ];
-        let head = RequestHead { method: b"POST", path: b"/bucket", query: b"", headers: Headers::new(&list) };
+        let head = RequestHead { method: b"POST", path: path.as_bytes(), query: b"", headers: Headers::new(&list) };
         let form = self.gateway.form(&head, &near(0), &self.responder()).unwrap();
         let form = form.unwrap_or_else(|refused| panic!("{}", code(&refused)));
         let admission = form.push(&self.gateway, body, true).unwrap_or_else(|_| panic!("the fields have no end"));

@@ -5,7 +5,7 @@
 use crate::errors::{ErrorCode, S3Error};
 use crate::xml::XmlWriter;
 use crate::xml::parse::{Element, document, malformed};
-use orcas_http::{Headers, form_decode};
+use orcas_http::{Headers, form_decode, percent_encode_into};
 
 /// Tags of one object.
 const TAGS_MAX: usize = 10;
@@ -15,7 +15,7 @@ const BUCKET_TAGS_MAX: usize = 50;
 const KEY_UNITS_MAX: usize = 128;
 /// Of a value, in UTF-16 code units.
 const VALUE_UNITS_MAX: usize = 256;
-const HEADER: &str = "x-amz-tagging";
+pub const HEADER: &str = "x-amz-tagging";
 const RESERVED_OF_OBJECTS: &str = "Your TagKey cannot be prefixed with aws:";
 
 /// Keys and values, which are UTF-8; each key once, in ascending order.
@@ -43,6 +43,20 @@ pub fn of_header(headers: &Headers<'_>) -> Result<Tags, S3Error> {
     }
     check_object_count(&tags)?;
     checked(tags, RESERVED_OF_OBJECTS, |_| malformed())
+}
+
+/// The value of `x-amz-tagging` that gives these tags.
+pub fn header(tags: &Tags) -> Vec<u8> {
+    let mut value = Vec::new();
+    for (key, text) in tags {
+        if !value.is_empty() {
+            value.push(b'&');
+        }
+        percent_encode_into(&mut value, key, true);
+        value.push(b'=');
+        percent_encode_into(&mut value, text, true);
+    }
+    value
 }
 
 /// Whether a copy takes the tags of its source or those of its request.

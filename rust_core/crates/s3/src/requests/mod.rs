@@ -7,5 +7,6 @@ pub mod operations;
 pub mod query;
 pub mod range;
 pub mod resolve;
+pub mod stored_headers;
 pub mod support;
 pub mod target;

@@ -96,10 +96,8 @@ pub enum Subject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permission {
     pub subject: Subject,
-    /// It is needed only if the request has this header.
-    pub header: Option<&'static str>,
     /// The action; after it the one that takes its place if the request names a version.
-    actions: &'static [&'static str],
+    pub(super) actions: &'static [&'static str],
 }
 
 impl Permission {
@@ -130,19 +128,10 @@ pub enum RequestBody {
     Content,
 }
 
-macro_rules! header {
-    () => {
-        None
-    };
-    ($name:literal) => {
-        Some($name)
-    };
-}
-
 macro_rules! operations {
     ($(
         $code:literal $name:ident: $method:ident $address:ident $($subresource:literal $(& $parameter:literal)?)?
-        => $($subject:ident $action:literal $(or $versioned:literal)? $(with $header:literal)?),+ $({ $($field:ident: $value:expr),+ })?;
+        => $($subject:ident $action:literal $(or $versioned:literal)?),+ $({ $($field:ident: $value:expr),+ })?;
     )+) => {
         /// Every operation that a request can be: those of the API (older names of the same request left out), the
         /// browser form upload, and the extensions: MoveObject, InstantUpload (which needs the permission that
@@ -157,7 +146,6 @@ macro_rules! operations {
             ..OperationSpec::new(stringify!($name), Method::$method, AddressKind::$address, &[$(
                 Permission {
                     subject: Subject::$subject,
-                    header: header!($($header)?),
                     actions: &[$action $(, $versioned)?],
                 }
             ),+])
@@ -195,34 +183,21 @@ macro_rules! operations {
 // <https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html>
 //
 // Extensions and RenameObject, which AWS has in directory buckets only, are composed of the actions of S3: MoveObject
-// and RenameObject read and delete one object and write another. An action `with` a header is needed if the request has
-// it.
+// and RenameObject read and delete one object and write another. What headers need beside these is in
+// `stored_headers`. The first action of a row says what those of its headers are about.
 operations! {
       1 AbortMultipartUpload: Delete Object => Object "s3:AbortMultipartUpload" { log: "REST.DELETE.UPLOAD" };
       2 CompleteMultipartUpload: Post Object => Object "s3:PutObject" { body: Document, log: "REST.POST.UPLOAD" };
-      3 CopyObject: Put Object => Object "s3:PutObject", Source "s3:GetObject" or "s3:GetObjectVersion",
-           Object "s3:PutObjectTagging" with "x-amz-tagging", Object "s3:PutObjectAcl" with "x-amz-acl",
-           Object "s3:PutObjectRetention" with "x-amz-object-lock-mode",
-           Object "s3:PutObjectRetention" with "x-amz-object-lock-retain-until-date",
-           Object "s3:PutObjectLegalHold" with "x-amz-object-lock-legal-hold"
+      3 CopyObject: Put Object => Object "s3:PutObject", Source "s3:GetObject" or "s3:GetObjectVersion"
         { event: ObjectCreatedCopy, log: "REST.COPY.OBJECT" };
       4 CreateBucket: Put Bucket
-        => Bucket "s3:CreateBucket", Bucket "s3:PutBucketAcl" with "x-amz-acl",
-           Bucket "s3:PutBucketObjectLockConfiguration" with "x-amz-bucket-object-lock-enabled",
-           Bucket "s3:PutBucketVersioning" with "x-amz-bucket-object-lock-enabled",
-           Bucket "s3:PutBucketOwnershipControls" with "x-amz-object-ownership"
-        { body: Document, log: "REST.PUT.BUCKET" };
+        => Bucket "s3:CreateBucket" { body: Document, log: "REST.PUT.BUCKET" };
       5 CreateBucketMetadataConfiguration: Post Bucket "metadataConfiguration"
         => Bucket "s3:CreateBucketMetadataTableConfiguration" { body: Document };
       6 CreateBucketMetadataTableConfiguration: Post Bucket "metadataTable"
         => Bucket "s3:CreateBucketMetadataTableConfiguration" { body: Document };
       7 CreateMultipartUpload: Post Object "uploads"
-        => Object "s3:PutObject", Object "s3:PutObjectTagging" with "x-amz-tagging",
-           Object "s3:PutObjectAcl" with "x-amz-acl",
-           Object "s3:PutObjectRetention" with "x-amz-object-lock-mode",
-           Object "s3:PutObjectRetention" with "x-amz-object-lock-retain-until-date",
-           Object "s3:PutObjectLegalHold" with "x-amz-object-lock-legal-hold"
-        { log: "REST.POST.UPLOADS" };
+        => Object "s3:PutObject" { log: "REST.POST.UPLOADS" };
       8 CreateSession: Get Bucket "session" => Bucket "s3express:CreateSession";
       9 DeleteBucket: Delete Bucket => Bucket "s3:DeleteBucket" { log: "REST.DELETE.BUCKET" };
      10 DeleteBucketAnalyticsConfiguration: Delete Bucket "analytics" & "id" => Bucket "s3:PutAnalyticsConfiguration";
@@ -249,16 +224,13 @@ operations! {
      23 DeleteBucketWebsite: Delete Bucket "website"
         => Bucket "s3:DeleteBucketWebsite" { document: Website, log: "REST.DELETE.WEBSITE" };
      24 DeleteObject: Delete Object
-        => Object "s3:DeleteObject" or "s3:DeleteObjectVersion",
-           Object "s3:BypassGovernanceRetention" with "x-amz-bypass-governance-retention"
-        { log: "REST.DELETE.OBJECT" };
+        => Object "s3:DeleteObject" or "s3:DeleteObjectVersion" { log: "REST.DELETE.OBJECT" };
      25 DeleteObjectAnnotation: Delete Object "annotation" & "annotationName"
         => Object "s3:DeleteObjectAnnotation" { event: ObjectAnnotationDelete };
      26 DeleteObjectTagging: Delete Object "tagging"
         => Object "s3:DeleteObjectTagging" or "s3:DeleteObjectVersionTagging"
         { event: ObjectTaggingDelete, log: "REST.DELETE.OBJECT_TAGGING" };
-     27 DeleteObjects: Post Bucket "delete" => Entries "s3:DeleteObject" or "s3:DeleteObjectVersion",
-           Entries "s3:BypassGovernanceRetention" with "x-amz-bypass-governance-retention"
+     27 DeleteObjects: Post Bucket "delete" => Entries "s3:DeleteObject" or "s3:DeleteObjectVersion"
         { class: Free, body: DigestedDocument, log: "REST.POST.MULTI_OBJECT_DELETE" };
      28 DeletePublicAccessBlock: Delete Bucket "publicAccessBlock"
         => Bucket "s3:PutBucketPublicAccessBlock" { document: PublicAccessBlock };
@@ -337,12 +309,7 @@ operations! {
            Source "s3:DeleteObject" or "s3:DeleteObjectVersion"
         { event: ObjectCreatedCopy, log: "REST.PUT.OBJECT" };
      77 PostObject: Post Bucket
-        => Object "s3:PutObject", Object "s3:PutObjectTagging" with "x-amz-tagging",
-           Object "s3:PutObjectAcl" with "x-amz-acl",
-           Object "s3:PutObjectRetention" with "x-amz-object-lock-mode",
-           Object "s3:PutObjectRetention" with "x-amz-object-lock-retain-until-date",
-           Object "s3:PutObjectLegalHold" with "x-amz-object-lock-legal-hold"
-        { body: Content, event: ObjectCreatedPost, log: "REST.POST.OBJECT" };
+        => Object "s3:PutObject" { body: Content, event: ObjectCreatedPost, log: "REST.POST.OBJECT" };
      78 PutBucketAbac: Put Bucket "abac" => Bucket "s3:PutBucketAbac" { body: Document };
      79 PutBucketAccelerateConfiguration: Put Bucket "accelerate"
         => Bucket "s3:PutAccelerateConfiguration" { body: Document, document: Accelerate };
@@ -380,12 +347,7 @@ operations! {
      97 PutBucketWebsite: Put Bucket "website"
         => Bucket "s3:PutBucketWebsite" { body: Document, document: Website, log: "REST.PUT.WEBSITE" };
      98 PutObject: Put Object
-        => Object "s3:PutObject", Object "s3:PutObjectTagging" with "x-amz-tagging",
-           Object "s3:PutObjectAcl" with "x-amz-acl",
-           Object "s3:PutObjectRetention" with "x-amz-object-lock-mode",
-           Object "s3:PutObjectRetention" with "x-amz-object-lock-retain-until-date",
-           Object "s3:PutObjectLegalHold" with "x-amz-object-lock-legal-hold"
-        { body: Content, event: ObjectCreatedPut, log: "REST.PUT.OBJECT" };
+        => Object "s3:PutObject" { body: Content, event: ObjectCreatedPut, log: "REST.PUT.OBJECT" };
      99 PutObjectAcl: Put Object "acl"
         => Object "s3:PutObjectAcl" or "s3:PutObjectVersionAcl" { body: Document, event: ObjectAclPut, log: "REST.PUT.ACL" };
     100 PutObjectAnnotation: Put Object "annotation" & "annotationName"
@@ -395,9 +357,7 @@ operations! {
     102 PutObjectLockConfiguration: Put Bucket "object-lock"
         => Bucket "s3:PutBucketObjectLockConfiguration" { body: DigestedDocument };
     103 PutObjectRetention: Put Object "retention"
-        => Object "s3:PutObjectRetention",
-           Object "s3:BypassGovernanceRetention" with "x-amz-bypass-governance-retention"
-        { body: DigestedDocument, event: ObjectRetentionPut };
+        => Object "s3:PutObjectRetention" { body: DigestedDocument, event: ObjectRetentionPut };
     104 PutObjectTagging: Put Object "tagging" => Object "s3:PutObjectTagging" or "s3:PutObjectVersionTagging"
         { body: Document, event: ObjectTaggingPut, log: "REST.PUT.OBJECT_TAGGING" };
     105 PutPublicAccessBlock: Put Bucket "publicAccessBlock"
@@ -485,9 +445,9 @@ pub(crate) mod tests {
             let fields: Vec<&str> = line.split('\t').collect();
             // Other names are older, or of directory buckets, for a request that has a row.
             let Some(row) = rows.get(fields[0]) else { continue };
-            let always = || row.permissions.iter().filter(|it| it.header.is_none());
-            let actions = |versioned| always().map(|it| it.action(versioned)).collect::<Vec<_>>().join(" ");
-            let subjects = always().map(|it| format!("{:?}", it.subject)).collect::<Vec<_>>().join(" ");
+            let actions =
+                |versioned| row.permissions.iter().map(|it| it.action(versioned)).collect::<Vec<_>>().join(" ");
+            let subjects = row.permissions.iter().map(|it| format!("{:?}", it.subject)).collect::<Vec<_>>().join(" ");
             assert_eq!([&*actions(false), &*actions(true), &*subjects], fields[4..], "{line}");
             assert_eq!(row.method.name(), fields[1], "{line}");
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::admission::access_decision::{Question, Resource, ResourceFacts};
+use crate::admission::authorize::takes;
 use crate::admission::circumstances::KeptCircumstances;
 use crate::admission::decision_log::DecisionLog;
 use crate::admission::identities::Identities;
@@ -143,13 +144,13 @@ impl PendingRequest<DeleteObjects> {
         let version = entry.version_id.as_deref().map(String::from_utf8_lossy);
         let resource = Resource::Object { bucket: &self.input.name, key: &entry.key };
         asked.with(&self.gateway, version.as_deref(), Some(decisions), |circumstances| {
-            let mut permissions = self.operation().spec().permissions.iter();
-            permissions.find_map(|permission| {
-                // What cannot be read as a bypass is refused once something may be deleted.
-                let needed = permission.header.is_none() || asks_to_bypass(circumstances.headers).unwrap_or(true);
-                let action = permission.action(version.is_some());
+            let permissions = self.operation().spec().permissions.iter();
+            let of_row = permissions.map(|permission| permission.action(version.is_some()));
+            // What cannot be read as a bypass is refused once something may be deleted.
+            let takes = |header: &[u8]| takes(self.operation(), header);
+            of_row.chain(self.operation().actions_of_headers(circumstances.headers, takes)).find_map(|action| {
                 let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
-                needed.then(|| self.gateway.authorize(identities, &question, circumstances).err()).flatten()
+                self.gateway.authorize(identities, &question, circumstances).err()
             })
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
-use crate::objects::attributes::{check_vouched, stored_tags};
+use crate::objects::attributes::check_vouched;
 use crate::objects::metadata::stored;
 use crate::operations::objects::put_object::{PutObject, stored_headers};
 use crate::requests::body_plan::BodyPlan;
@@ -31,7 +31,6 @@ pub struct PostObject {
 impl PostObject {
     /// Which headers the fields of a form can stand for.
     pub const FIELDS: Understood = Understood {
-        attributes: OF_AN_OBJECT,
         refused: &[
             "x-amz-content-sha256",
             "x-amz-copy-source",
@@ -40,7 +39,7 @@ impl PostObject {
             "x-amz-rename-source",
             "x-amz-trailer",
         ],
-        ..Understood::NOTHING
+        ..Self::UNDERSTOOD
     };
 
     /// Reads a form whose policy allows it. The headers of `context` are those that the fields stand for; `host` is the
@@ -48,10 +47,7 @@ impl PostObject {
     pub fn read(context: &RequestContext<'_>, form: &Form, frame: FileFrame, host: &[u8]) -> Result<Self, Problem> {
         let (bucket, key) = context.object()?;
         let headers = stored(Sent::of_form(context.headers())?);
-        let (mut attributes, chosen) = (context.sent_attributes(&bucket)?, context.chosen_encryption(bucket.id)?);
-        if let Some(tags) = form.tags()? {
-            attributes.tags = stored_tags(tags);
-        }
+        let (attributes, chosen) = (context.sent_attributes(&bucket)?, context.chosen_encryption(bucket.id)?);
         let path = context.head.path;
         let mut address =
             [context.ingress.scheme().as_bytes(), b"://", host, path.strip_suffix(b"/").unwrap_or(path), b"/"].concat();
@@ -66,6 +62,8 @@ impl PostObject {
 }
 
 impl Operation for PostObject {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
+
     /// The signature of a form is in the form.
     fn parse(_: &RequestContext<'_>) -> Result<Self, Problem> {
         let message = "Only one auth mechanism allowed; a form is signed in its fields";

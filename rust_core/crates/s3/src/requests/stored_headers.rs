@@ -1,0 +1,58 @@
+//! The permissions of headers: whoever sends a header that stores something, or passes over a lock, needs its action,
+//! whichever operation takes it. One list, so that a new operation cannot forget one. Fields of a form and the document of
+//! a body count as the headers that they stand for.
+
+use super::extensions::{CHUNK_SIZE, CHUNKING, DURABILITY, KEEP_SHA256, REF_LEVEL};
+use super::operations::{Operation, Subject};
+use crate::objects::object_lock::asks_to_bypass;
+use orcas_http::Headers;
+
+/// The actions that a header needs beside those of its operation: of objects, or of a bucket. None for what everybody may
+/// send who may do the operation.
+pub fn actions_of(name: &[u8], of_bucket: bool) -> &'static [&'static str] {
+    let Some(rest) = name.strip_prefix(b"x-amz-") else { return &[] };
+    match rest {
+        b"tagging" if of_bucket => &["s3:TagResource"],
+        b"tagging" => &["s3:PutObjectTagging"],
+        b"acl" | b"grant-full-control" | b"grant-read" | b"grant-read-acp" | b"grant-write" | b"grant-write-acp" => {
+            if of_bucket {
+                &["s3:PutBucketAcl"]
+            } else {
+                &["s3:PutObjectAcl"]
+            }
+        }
+        b"object-lock-mode" | b"object-lock-retain-until-date" => &["s3:PutObjectRetention"],
+        b"object-lock-legal-hold" => &["s3:PutObjectLegalHold"],
+        b"bypass-governance-retention" => &["s3:BypassGovernanceRetention"],
+        b"bucket-object-lock-enabled" => &["s3:PutBucketObjectLockConfiguration", "s3:PutBucketVersioning"],
+        b"object-ownership" => &["s3:PutBucketOwnershipControls"],
+        _ if rest.starts_with(b"orcas-")
+            && [CHUNK_SIZE, DURABILITY, REF_LEVEL, CHUNKING, KEEP_SHA256].iter().any(|it| it.as_bytes() == name) =>
+        {
+            &["orcas:PutBucketSettings"]
+        }
+        _ => &[],
+    }
+}
+
+impl Operation {
+    /// The actions that headers need beside those of the row. `counts`: whether the operation takes the header of this
+    /// name; S3 passes over others. They are about what the first action of the row is about.
+    pub fn actions_of_headers<'h>(
+        self,
+        headers: &'h Headers<'_>,
+        counts: impl Fn(&[u8]) -> bool + 'h,
+    ) -> impl Iterator<Item = &'static str> + 'h {
+        let permissions = self.spec().permissions;
+        let of_bucket = permissions[0].subject == Subject::Bucket;
+        let needed = move |name: &[u8]| match actions_of(name, of_bucket) {
+            [] => &[],
+            // The only header that may say that it is not there. One that cannot be read counts.
+            ["s3:BypassGovernanceRetention"] if !asks_to_bypass(headers).unwrap_or(true) => &[],
+            actions if counts(name) => actions,
+            _ => &[],
+        };
+        let in_row = move |action: &&str| permissions.iter().any(|it| it.actions.contains(action));
+        headers.iter().flat_map(move |(name, _)| needed(name)).copied().filter(move |action| !in_row(action))
+    }
+}

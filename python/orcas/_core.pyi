@@ -250,7 +250,8 @@ def simulate(request: str) -> str:
     """Make the access decision that the server would make, and name the statement behind it. Both are JSON.
 
     Args:
-        request: `principal` (`arn`, `kind`: root, user, role or anonymous, `account`, `id`, `tags`), the policies
+        request: `principal` (`arn`, `kind`: root, user, role or anonymous, `account`, `id`, `name`, `tags`, and of a
+            session `identity`: the ARN of its user or role), the policies
             `identity` (a list), `boundary`, `session` and `resource_policy`, `resource_account`, `action`, `resource` (an
             ARN), and `context`: a list of values for each key.
 

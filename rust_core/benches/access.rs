@@ -56,13 +56,8 @@ fn usual(policies: usize, statements: usize) -> Vec<Arc<Policy>> {
 
 fn main() {
     let mut criterion = Criterion::default().without_plots().configure_from_args();
-    let principal = Principal::new(
-        Kind::User,
-        ACCOUNT.into(),
-        "arn:aws:iam::111122223333:user/bob".into(),
-        "AIDA1".into(),
-        Vec::new(),
-    );
+    let principal =
+        Principal::new(Kind::User, ACCOUNT.into(), "arn:aws:iam::111122223333:user/bob".into(), "bob".into());
     let request = Request {
         principal: &principal,
         action: "s3:GetObject",

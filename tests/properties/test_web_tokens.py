@@ -34,7 +34,9 @@ class Known:
     async def provider(self, _account: str, issuer: str) -> Any:
         if issuer != ISSUER:
             return None
-        return SimpleNamespace(id="provider", arn="arn", details={"clients": ["app"], "url": ISSUER})
+        return SimpleNamespace(
+            id="provider", number="111122223333", arn="arn", details={"clients": ["app"], "url": ISSUER}
+        )
 
     def now_ms(self) -> int:
         return NOW_MS

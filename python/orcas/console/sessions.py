@@ -49,7 +49,7 @@ class Session:
     @property
     def name(self) -> str:
         """The end of the ARN, for people."""
-        return self.arn.rsplit(":", 1)[-1]
+        return self.arn.split(":", 5)[-1]
 
     @property
     def is_root(self) -> bool:

@@ -34,11 +34,12 @@ impl Context for Same {
 
 fn principals() -> [Principal; 3] {
     let arn = |rest: &str| format!("arn:aws:{rest}");
-    let made = |kind, arn| Principal::new(kind, ACCOUNT.to_owned(), arn, "AIDA".to_owned(), Vec::new());
+    let made = |kind, arn| Principal::new(kind, ACCOUNT.to_owned(), arn, "alice".to_owned());
+    let reader = made(Kind::Role, arn("iam::111122223333:role/reader"));
     [
         Principal::anonymous(),
         made(Kind::User, arn("iam::111122223333:user/alice")),
-        made(Kind::Role, arn("sts::111122223333:assumed-role/reader/s")),
+        Principal { arn: arn("sts::111122223333:assumed-role/reader/s"), ..reader },
     ]
 }
 

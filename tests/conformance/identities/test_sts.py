@@ -130,6 +130,40 @@ def test_a_session_of_a_role_until_it_expires(place: Place, assumed: Any) -> Non
     assert code_of(place.client("sts", credentials).get_caller_identity) == "ExpiredToken"
 
 
+def test_a_path_makes_nobody_a_session_of_a_role(place: Place) -> None:
+    """Paths take colons, on AWS as well: a user must not become a role by where its name stands."""
+    name, arn = place.role(trust({"AWS": place.account}), policy=None)
+    granted = json.loads(statement(action="s3:GetObject", resource="arn:aws:s3:::photos/*", Principal={"AWS": arn}))
+    place.s3.put_bucket_policy(Bucket="photos", Policy=json.dumps(granted))
+    user = f"u-{uuid.uuid4().hex[:12]}"
+    made = place.iam.create_user(UserName=user, Path=f"/dev/:assumed-role/{name}/")["User"]["Arn"]
+    key = place.iam.create_access_key(UserName=user)["AccessKey"]
+    assert place.reads(key) == "AccessDenied"
+    # What denies by name finds it.
+    own = json.loads(statement(Action="s3:*"))
+    own["Statement"] += json.loads(
+        statement("Deny", "s3:GetObject", Condition={"StringEquals": {"aws:username": user}})
+    )["Statement"]
+    place.iam.put_user_policy(UserName=user, PolicyName="own", PolicyDocument=json.dumps(own))
+    assert (place.reads(key), place.writes(key)) == ("AccessDenied", "")
+    asked = {"PolicySourceArn": made, "ActionNames": ["s3:GetObject", "s3:PutObject"]}
+    found = place.iam.simulate_principal_policy(**asked)["EvaluationResults"]
+    assert [each["EvalDecision"] for each in found] == ["explicitDeny", "allowed"]
+    place.s3.delete_bucket_policy(Bucket="photos")
+
+
+@pytest.mark.parametrize("path", ["/", "/a:policy/", "/:assumed-role/x/"])
+def test_a_session_ends_with_its_role_whatever_its_path(place: Place, path: str) -> None:
+    user, key = place.user()
+    name, arn = place.role(trust({"AWS": user}), Path=path)
+    sts = place.client("sts", key)
+    credentials = sts.assume_role(RoleArn=arn, RoleSessionName="session")["Credentials"]
+    assert place.reads(credentials) == ""
+    place.iam.detach_role_policy(RoleName=name, PolicyArn=FULL)
+    place.iam.delete_role(RoleName=name)
+    assert place.reads(credentials) == "InvalidToken"
+
+
 def test_a_form_of_a_session(place: Place, assumed: Any) -> None:
     import httpx
 

@@ -19,11 +19,13 @@ class Case(NamedTuple):
 
 
 def user(name: str = "Ana", account: str = "111122223333") -> Json:
-    return {"arn": f"arn:aws:iam::{account}:user/{name}", "kind": "user", "account": account, "tags": {}}
+    arn = f"arn:aws:iam::{account}:user/{name}"
+    return {"arn": arn, "name": name.rpartition("/")[2], "kind": "user", "account": account, "tags": {}}
 
 
 def session(role: str, name: str, account: str = "111122223333") -> Json:
-    return {"arn": f"arn:aws:sts::{account}:assumed-role/{role}/{name}", "kind": "role", "account": account, "tags": {}}
+    arn, identity = f"arn:aws:sts::{account}:assumed-role/{role}/{name}", f"arn:aws:iam::{account}:role/{role}"
+    return {"arn": arn, "identity": identity, "kind": "role", "account": account, "tags": {}}
 
 
 def root(account: str = "111122223333") -> Json:

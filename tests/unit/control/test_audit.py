@@ -18,7 +18,7 @@ from tests.fixtures.iam.directory import Iam, iam_of
 
 from orcas.control.audit import verify
 from orcas.control.files import audit
-from orcas.control.files.audit import audit_files, read_audit
+from orcas.control.files.audit import audit_files, is_about, read_audit
 from orcas.control.identities.failures import IamError
 from orcas.control.identities.names import root_arn
 from orcas.errors import OrcasError, UnavailableError
@@ -298,6 +298,8 @@ async def test_the_commands(tmp_path: Path) -> None:
 
     assert shown() == ["CreateUser", "CreateGroup", "AddUserToGroup"]
     assert shown("--user", "alice") == ["CreateUser", "AddUserToGroup"]
+    actors = {"arn:aws:iam::111122223333:role/x:user/alice": False, "arn:aws:iam::111122223333:user/a/alice": True}
+    assert {actor: is_about({"actor": actor, "parameters": {}}, "alice") for actor in actors} == actors
     assert shown("--action", "CreateGroup", "--since", "2020-01-01") == ["CreateGroup"]
     assert shown("--since", "2999-01-01") == []
     assert "CreateUser UserName=alice" in command("audit", "--data", str(tmp_path))

@@ -264,6 +264,9 @@ async def test_parameters_are_checked(iam: Iam) -> None:
         await iam.refused("CreateUser", "ValidationError", UserName=name)
     for path in ("people", "/people", "//a", "/" + "x" * 512 + "/", "/a b/"):
         await iam.refused("CreateUser", "ValidationError", UserName="x", Path=path)
+    # Those of managed policies take less.
+    for path in ("/a:b/", "//", "/a", "/a!/"):
+        await iam.refused("CreatePolicy", "ValidationError", PolicyName="x", Path=path, PolicyDocument=READ)
     for tags in (
         "text",
         [{"Value": "x"}],

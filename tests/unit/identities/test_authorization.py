@@ -198,5 +198,14 @@ async def test_simulations(iam: Iam) -> None:
     assert {each["EvalDecision"] for each in found} == {"allowed"}
     await iam.refused("SimulatePrincipalPolicy", "NoSuchEntity", PolicySourceArn=role + "x", **asked)
     await iam.refused("SimulateCustomPolicy", "InvalidInput", PolicyInputList=[], ActionNames=[])
+    # As on AWS, whoever calls is a user.
+    session = f"arn:aws:sts::{iam.number}:assumed-role/r/s"
+    for given in ({"CallerArn": session}, {"CallerArn": role}, {"ResourceOwner": "arn:aws:s3:::b:1:2"}):
+        await iam.refused("SimulateCustomPolicy", "InvalidInput", **custom, **given)
+    named = {"StringEquals": {"aws:username": "eve"}}
+    custom = {"PolicyInputList": [policy(allow("s3:*", **named))], "ActionNames": ["s3:GetObject"]}
+    caller = f"arn:aws:iam::{iam.number}:user/:assumed-role/r/eve"
+    answer = await iam.call("SimulateCustomPolicy", **custom, CallerArn=caller, ResourceOwner=iam.number)
+    assert answer["EvaluationResults"][0]["EvalDecision"] == "allowed"
     bad = {"PolicyInputList": ["{}"], "ActionNames": ["s3:GetObject"]}
     await iam.refused("SimulateCustomPolicy", "MalformedPolicyDocument", **bad)

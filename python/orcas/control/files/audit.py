@@ -12,6 +12,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -31,6 +32,8 @@ SECRETS: Final = frozenset({"SecretAccessKey"})
 # older `control.db` was put back.
 NOT_IN_EFFECT: Final = "NotInEffect"
 
+# What stands before the name of a user who acts.
+_USER: Final = re.compile(r"arn:aws:iam::[0-9]{12}:user/(?:.*/)?")
 _RESTORE: Final = "restore its files from a backup"
 
 log = logging.getLogger("orcas")
@@ -197,8 +200,12 @@ def read_audit(directory: Path) -> Iterator[Read]:
 
 def is_about(line: dict[str, Any], user: str) -> bool:
     """Whether a user has made a change, or it was about that user."""
-    actor = str(line["actor"])
-    return line["parameters"].get("UserName") == user or (":user/" in actor and actor.rpartition("/")[2] == user)
+    return line["parameters"].get("UserName") == user or _name_of(str(line["actor"])) == user
+
+
+def _name_of(actor: str) -> str | None:
+    before = _USER.match(actor)
+    return None if before is None else actor[before.end() :]
 
 
 def newest_audit(directory: Path, before: int | None = None) -> Iterator[Read]:

@@ -35,9 +35,9 @@ async def identity_policies(records: Records, entity: Entity) -> list[tuple[str,
 
 
 async def managed_text(records: Records, account: str, arn: str) -> str | None:
-    """The default version of a managed policy."""
+    """The default version of a managed policy. None if there is none with this ARN."""
     policy = BUILTIN.get(arn) or await records.find(account, "policy", arn.rpartition("/")[2])
-    return None if policy is None else (await default_of(records, policy)).text
+    return None if policy is None or policy.arn != arn else (await default_of(records, policy)).text
 
 
 async def principal_facts(records: Records, entity: Entity) -> dict[str, Any]:
@@ -45,7 +45,7 @@ async def principal_facts(records: Records, entity: Entity) -> dict[str, Any]:
     boundary = entity.boundary and await managed_text(records, entity.account, entity.boundary)
     return {
         "principal": {
-            "arn": entity.arn, "id": entity.id, "kind": entity.kind, "account": entity.number,
+            "arn": entity.arn, "id": entity.id, "name": entity.name, "kind": entity.kind, "account": entity.number,
             "tags": dict(await records.tags(entity)),
         },
         "identity": [json.loads(text) for _, text in await identity_policies(records, entity)],

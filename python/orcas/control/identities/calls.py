@@ -20,6 +20,7 @@ from orcas.control.identities.names import (
     NAME_MAX,
     PATH,
     PATH_MAX,
+    PATH_OF_POLICY,
     TAG_KEY_MAX,
     TAG_VALUE_MAX,
     TAGS_MAX,
@@ -42,7 +43,8 @@ _LIST_MAX: Final = 1_000
 class WebIdentity:
     """Whom a provider knows: what its token says, which was verified."""
 
-    # The provider: its URL, and its ARN.
+    # The number of the account that has the provider; its URL, and its ARN.
+    account: str
     issuer: str
     arn: str
     audience: str
@@ -143,6 +145,13 @@ class Parameters:
         value = self.optional(parameter, PATH_MAX)
         if value is not None and not PATH.fullmatch(value):
             raise _invalid(parameter, "must begin and end with / and contain only printable ASCII characters")
+        return value
+
+    def path_of_policy(self) -> str | None:
+        """The same of a managed policy, which takes fewer characters."""
+        value = self.optional("Path", PATH_MAX)
+        if value is not None and not PATH_OF_POLICY.fullmatch(value):
+            raise _invalid("Path", "must have names between /, of alphanumeric characters and any of .,+@=_-")
         return value
 
     def prefix(self) -> str:

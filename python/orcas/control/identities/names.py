@@ -11,7 +11,9 @@ import secrets
 from typing import Final
 
 NAME: Final = re.compile(r"[\w+=,.@-]+", re.ASCII)
+# Of users, groups and roles. It takes colons: nobody is known by what an ARN seems to say.
 PATH: Final = re.compile(r"/|/[\x21-\x7f]+/")
+PATH_OF_POLICY: Final = re.compile(r"/(?:[A-Za-z0-9.,+@=_-]+/)*")
 NAME_MAX: Final = {"user": 64, "group": 128, "role": 64, "policy": 128, "account": 64}
 PATH_MAX: Final = 512
 DESCRIPTION_MAX: Final = 1000

@@ -88,8 +88,9 @@ class Changes:
     keys: set[str] = field(default_factory=set)
 
     def touch(self, entity: Entity) -> None:
-        """The entity is not what it was."""
-        self.entities.setdefault(entity.id, set()).add(entity.arn)
+        """The entity is not what it was. Managed policies are known by their ids, and nobody signs as one."""
+        if entity.kind != "policy":
+            self.entities.setdefault(entity.id, set()).add(entity.arn)
 
 
 def id_of(of: Entity | Key) -> str:

@@ -59,8 +59,7 @@ async def delta(records: Records, decrypt: Decrypt, changes: Changes) -> Delta:
     policies += sessions
     limits = [(row[0], *await records.limits(row[3])) for row in identities if row[1] == "user"]
     limits += [(row[0], *await records.limits(row[0])) for row in keys]
-    # Managed policies are no identities, and have no keys.
-    former = {arn for arns in changes.entities.values() for arn in arns if ":policy/" not in arn}
+    former = {arn for arns in changes.entities.values() for arn in arns}
     gone = former - {row[0] for row in identities}
     gone |= changes.policies - {row[0] for row in policies}
     for access_key in changes.keys - {row[0] for row in keys}:

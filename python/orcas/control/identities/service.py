@@ -161,7 +161,7 @@ class Identities:
                     raise _unknown(name)
                 records = Records(self._connection)
                 if web is not None:
-                    caller = Caller(await _account(records, web.arn.split(":")[4]), web=web, context=context or {})
+                    caller = Caller(await _account(records, web.account), web=web, context=context or {})
                 elif token is not None:
                     caller = await self._in_session(records, token, context or {}, service)
                 else:

@@ -16,6 +16,7 @@ from orcas.control.identities.failures import IamError
 from orcas.control.identities.names import TAG_KEY_MAX, TAG_VALUE_MAX, TAGS_MAX
 
 if TYPE_CHECKING:
+    from orcas.control.identities.records import Entity
     from orcas.control.identities.service import Identities
     from orcas.iam.web.keys import KeySets
 
@@ -59,7 +60,7 @@ async def verified(token: object, role: object, identities: Identities, keys: Ke
     if found is None:
         raise invalid("the issuer has no key with its kid")
     claims = _verified(token, found, algorithm, issuer, provider.details["clients"], identities.now_ms())
-    return _identity(claims, issuer, provider.arn, provider.details["clients"])
+    return _identity(claims, issuer, provider)
 
 
 def _claimed(token: str) -> tuple[str, str, str]:
@@ -115,14 +116,15 @@ def _verified(
     return dict(claims)
 
 
-def _identity(claims: dict[str, Any], issuer: str, arn: str, clients: list[str]) -> WebIdentity:
+def _identity(claims: dict[str, Any], issuer: str, provider: Entity) -> WebIdentity:
+    clients = provider.details["clients"]
     audiences = _values(claims["aud"])
     keys = {name: values for name in _KEYS if (values := _values(claims.get(name)))}
     named = [audience for audience in audiences if audience in clients]
     if not named or len(keys.get("sub", ())) != 1 or not keys["sub"][0]:
         raise invalid("it names nobody, or another audience")
     tags, transitive = _tags(claims.get(_TAGS, {}))
-    return WebIdentity(issuer, arn, named[0], {**keys, "aud": named}, tags, transitive)
+    return WebIdentity(provider.number, issuer, provider.arn, named[0], {**keys, "aud": named}, tags, transitive)
 
 
 def _values(value: object) -> list[str]:

@@ -69,15 +69,9 @@ impl Principal {
         }
     }
 
-    /// One that has an ARN. Role and name follow from it; the role of a session is taken to have no path.
-    pub fn new(kind: Kind, account: String, arn: String, unique_id: String, tags: Vec<(String, String)>) -> Self {
-        let role = arn.split_once(":assumed-role/").and_then(|(_, rest)| rest.split('/').next());
-        let identity_arn = match role {
-            Some(role) => format!("arn:aws:iam::{account}:role/{role}"),
-            None => arn.clone(),
-        };
-        let name = arn.rsplit('/').next().unwrap_or_default().to_owned();
-        Self { kind, account, arn, identity_arn, unique_id, name, tags, ..Self::anonymous() }
+    /// One that is in no session. Nothing is taken from its ARN, in which a path may have any text.
+    pub fn new(kind: Kind, account: String, arn: String, name: String) -> Self {
+        Self { kind, account, identity_arn: arn.clone(), arn, name, ..Self::anonymous() }
     }
 
     /// Whether it is a session of a role, or of a user who has given itself to another one, which has a name of its own beside that of its role or user.

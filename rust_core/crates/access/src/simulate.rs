@@ -56,8 +56,10 @@ struct AskedPrincipal {
     #[serde(default)]
     id: String,
     #[serde(default)]
+    name: String,
+    #[serde(default)]
     tags: HashMap<String, String>,
-    /// The user or role, where the ARN of the session does not say it.
+    /// Of a session: the ARN of the user or role that it is of.
     #[serde(default)]
     identity: Option<String>,
     #[serde(default)]
@@ -150,9 +152,14 @@ impl AskedPrincipal {
             other => return Err(format!("{other} is not a kind of principal")),
         };
         let (account, arn) = (self.account.unwrap_or_default(), self.arn.unwrap_or_default());
-        let principal = Principal::new(kind, account, arn, self.id, self.tags.into_iter().collect());
-        let identity_arn = self.identity.unwrap_or(principal.identity_arn);
-        Ok(Principal { identity_arn, issued: self.issued, provider: self.provider, ..principal })
+        Ok(Principal {
+            identity_arn: self.identity.unwrap_or_else(|| arn.clone()),
+            unique_id: self.id,
+            tags: self.tags.into_iter().collect(),
+            issued: self.issued,
+            provider: self.provider,
+            ..Principal::new(kind, account, arn, self.name)
+        })
     }
 }
 

@@ -52,7 +52,7 @@ async def _version(call: Call, policy: Entity) -> Document:
 async def create_policy(call: Call) -> Answer:
     """A managed policy with its first version."""
     parameters = call.parameters
-    name, path = parameters.name("PolicyName", "policy"), parameters.path() or "/"
+    name, path = parameters.name("PolicyName", "policy"), parameters.path_of_policy() or "/"
     text = call.document("PolicyDocument", "identity", MANAGED_MAX)
     description, tags = parameters.optional("Description", DESCRIPTION_MAX, least=0), parameters.tags()
     taken = await call.records.is_taken(call.account.id, "policy", name)

@@ -11,14 +11,16 @@ from orcas.control.identities.authorization import identity_policies, managed_te
 from orcas.control.identities.builtin import BUILTIN
 from orcas.control.identities.calls import Answer, Call, is_text
 from orcas.control.identities.failures import IamError
-from orcas.control.identities.names import DOCUMENT_MAX
+from orcas.control.identities.names import DOCUMENT_MAX, arn_of
 from orcas.control.identities.records import Entity
 from orcas.control.identities.registry import action
 
 _SOURCE: Final = re.compile(r"arn:aws:iam::([0-9]{12}):(user|group|role)/(?:.*/)?([^/]+)", re.ASCII)
 # Access decisions of one call.
 _DECISIONS_MAX: Final = 1_000
-_OWN: Final = "arn:aws:iam::{}:user/SimulatedUser"
+_USER: Final = re.compile(r"arn:aws:iam::[0-9]{12}:user/(?:[\x21-\x7e]*/)?([\w+=,.@-]{1,64})", re.ASCII)
+_ACCOUNT: Final = re.compile(r"([0-9]{12})|arn:aws:iam::([0-9]{12}):root", re.ASCII)
+_OWN: Final = "SimulatedUser"
 
 
 async def source_of(call: Call) -> Entity:
@@ -51,7 +53,8 @@ async def simulate_principal_policy(call: Call) -> Answer:
 @action("account")
 async def simulate_custom_policy(call: Call) -> Answer:
     """What policies allow that nobody need have."""
-    principal = {"arn": _OWN.format(call.account.number), "kind": "user", "account": call.account.number, "tags": {}}
+    number = call.account.number
+    principal = {"arn": arn_of(number, "user", "/", _OWN), "name": _OWN, "kind": "user", "account": number}
     facts: dict[str, Any] = {
         "principal": principal, "identity": [], "boundary": None, "session": None, "resource_policy": None,
     }  # fmt: skip
@@ -70,9 +73,11 @@ async def _simulate(call: Call, facts: dict[str, Any], labels: list[str]) -> Ans
         facts["resource_policy"] = json.loads(call.valid(resource_policy, "resource", DOCUMENT_MAX))
     caller = parameters.optional("CallerArn", 2048)
     if caller is not None:
-        facts["principal"] = {**facts["principal"], "arn": caller}
+        named = _given(_USER, caller, "CallerArn must be the ARN of a user.")
+        facts["principal"] = {**facts["principal"], "arn": caller, "name": named}
     owner = parameters.optional("ResourceOwner", 2048)
-    account = call.account.number if owner is None else owner.split(":")[4] if owner.count(":") >= 5 else owner
+    whose = "ResourceOwner must be the number of an account, or the ARN of its root."
+    account = call.account.number if owner is None else _given(_ACCOUNT, owner, whose)
     context = {**times(), **_entries(parameters.entries("ContextEntries"))}
     actions, resources = parameters.texts("ActionNames", 128), parameters.texts("ResourceArns", 2048) or ["*"]
     page = parameters.page()
@@ -90,6 +95,13 @@ async def _simulate(call: Call, facts: dict[str, Any], labels: list[str]) -> Ans
             results.append(result)
     rank = {id(result): f"{at:06}" for at, result in enumerate(results)}
     return page.of("EvaluationResults", results, lambda result: rank[id(result)], lambda result: result)
+
+
+def _given(pattern: re.Pattern[str], value: str, why: str) -> str:
+    match = pattern.fullmatch(value)
+    if match is None:
+        raise IamError("InvalidInput", why)
+    return str(match[match.lastindex or 0])
 
 
 def _entries(given: list[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -17,6 +17,7 @@ use crate::principals::{Kind, Principal};
 
 pub const ACCOUNT: &str = "111122223333";
 pub const OTHER_ACCOUNT: &str = "444455556666";
+pub const READER: &str = "arn:aws:iam::111122223333:role/reader";
 pub const KEY: &str = "arn:aws:s3:::b/k";
 
 /// Keys in lower case, each with its values.
@@ -46,7 +47,8 @@ pub fn bucket(statements: &[&str]) -> Arc<Policy> {
 }
 
 pub fn principal(kind: Kind, account: &str, arn: &str) -> Principal {
-    Principal::new(kind, account.into(), arn.into(), "AIDA1".into(), vec![("Team".into(), "red".into())])
+    let tags = vec![("Team".into(), "red".into())];
+    Principal { unique_id: "AIDA1".into(), tags, ..Principal::new(kind, account.into(), arn.into(), "bob".into()) }
 }
 
 pub fn bob() -> Principal {
@@ -54,7 +56,8 @@ pub fn bob() -> Principal {
 }
 
 pub fn session() -> Principal {
-    principal(Kind::Role, ACCOUNT, "arn:aws:sts::111122223333:assumed-role/reader/s1")
+    let arn = "arn:aws:sts::111122223333:assumed-role/reader/s1".into();
+    Principal { arn, ..principal(Kind::Role, ACCOUNT, READER) }
 }
 
 /// An access decision about an object of the account `ACCOUNT`.

@@ -203,3 +203,29 @@ fn nobody_is_a_member_of_no_account() {
     };
     assert!(!authorize(&request, &Policies { identity: &own, ..Policies::default() }).is_allowed());
 }
+
+#[test]
+fn a_path_is_nobody() {
+    // Paths and names of users are theirs to choose, and ARNs are compared only as a whole.
+    let on_role =
+        format!(r#""Effect": "Allow", "Principal": {{"AWS": "{READER}"}}, "Action": "s3:*", "Resource": "*""#);
+    let denies = r#""Effect": "Deny", "Action": "s3:*", "Resource": "*", "Condition": {"StringEquals": {"aws:username": "eve"}}"#;
+    let (granting, identity) = (bucket(&[&on_role]), [identity(&[denies])]);
+    for path in
+        ["/:assumed-role/reader/", "/dev/:assumed-role/reader/s1/", "/arn:aws:sts::111122223333:assumed-role/reader/"]
+    {
+        for kind in [Kind::User, Kind::Role] {
+            let arn =
+                format!("arn:aws:iam::111122223333:{}{path}eve", if kind == Kind::User { "user" } else { "role" });
+            let eve = Principal::new(kind, ACCOUNT.into(), arn, "eve".into());
+            let decision = decided(&eve, &Policies { resource: Some(&granting), ..Policies::default() });
+            assert!(!decision.is_allowed(), "{path}");
+        }
+        let arn = format!("arn:aws:iam::111122223333:user{path}eve");
+        let eve = Principal::new(Kind::User, ACCOUNT.into(), arn, "eve".into());
+        let decision = decided(&eve, &Policies { identity: &identity, ..Policies::default() });
+        assert!(matches!(decision, AccessDecision::ExplicitDeny(_)), "{path}");
+    }
+    let session = decided(&session(), &Policies { resource: Some(&granting), ..Policies::default() });
+    assert!(session.is_allowed());
+}

@@ -371,7 +371,7 @@ impl Identities {
             other => return Err(format!("{other} is not a kind of identity")),
         };
         let canonical_id = self.canonical_id(&account)?;
-        let principal = Principal { canonical_id, name, ..Principal::new(kind, account, arn, unique_id, tags) };
+        let principal = Principal { canonical_id, unique_id, tags, ..Principal::new(kind, account, arn, name) };
         self.resolved(principal, policy_ids, boundary_id)
     }
 

@@ -50,7 +50,9 @@ from orcas.edge import (
 )
 from orcas.errors import ConfigurationError, UnavailableError, because
 from orcas.http.asgi import HostedExchange
+from orcas.http.bodies import run_counted
 from orcas.http.extensions import RESPONSE
+from orcas.http.pending import Pending
 from orcas.iam.directory import Directory, directory_of
 from orcas.iam.endpoint import QueryEndpoint, is_query
 from orcas.iam.file import Declared, read_identities
@@ -88,6 +90,8 @@ class OpenStore:
     dispatch: Dispatch
     health: Callable[[], health.StoreHealth]
     root: Root
+    # Bodies that arrive before it is known who sends them.
+    strangers: Pending
     # The dispatcher of an application that is mounted under a path: `Dispatcher.below`.
     below: Callable[[int], Dispatch] | None = None
     tools: Tools | None = None
@@ -224,8 +228,7 @@ async def _assembled(
         traces = _traces(settings)
         dispatcher.traced = traces.add if traces is not None else None
         spans = traces.counts if traces is not None else lambda: (0, 0)
-        looking = asyncio.create_task(health.watch(core.health))
-        delivering = asyncio.create_task(delivery.run())
+        looking, delivering = map(asyncio.create_task, (health.watch(core.health), delivery.run()))
         try:
             deliveries.start()
             # A command that only looks removes nothing.
@@ -235,7 +238,8 @@ async def _assembled(
                     await create_buckets(settings, root, dispatcher.perform)
             dispatch, below = _dispatch(dispatcher, testing)
             iam = None if directory is None else QueryEndpoint(core, directory)
-            yield OpenStore(dispatch, core.health, root, below, tools, opening, report, streams, iam, spans)
+            shared = core.health, root, dispatcher.strangers
+            yield OpenStore(dispatch, *shared, below, tools, opening, report, streams, iam, spans)
         finally:
             streams.close()
             await asyncio.to_thread(watch.stop)
@@ -442,7 +446,14 @@ class Orcas(FastAPI):
             else:
                 await self.store.dispatch(scope, receive, send)
         else:
-            await super().__call__(scope, receive, reporting(log, scope, send))
+            await self._own(scope, receive, send)
+
+    async def _own(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for what is not S3."""
+        if self.store is None:
+            raise RuntimeError("the application's lifespan is not open")
+        app, watched = super().__call__, reporting(log, scope, send)
+        await run_counted(app, scope, receive, watched, self.store.strangers)
 
     async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request from another ASGI server."""
@@ -450,7 +461,7 @@ class Orcas(FastAPI):
         if exchange.scope["raw_path"].startswith(RESERVED, exchange.mount_length) and not self._names_bucket(
             exchange.scope
         ):
-            await super().__call__(exchange.scope, receive, reporting(log, exchange.scope, send))
+            await exchange.run(self._own)
             return
         if self.store is None:
             raise RuntimeError("the application's lifespan is not open")
@@ -473,7 +484,7 @@ class Orcas(FastAPI):
         if self.store.iam is None:
             await self.store.dispatch(scope, receive, send)
         else:
-            await self.store.iam(scope, receive, reporting(log, scope, send))
+            await run_counted(self.store.iam, scope, receive, reporting(log, scope, send), self.store.strangers)
 
     def _names_bucket(self, scope: Scope) -> bool:
         """Whether Host names a bucket or its website, so that `/_orcas/…` is a key of it. Rust decides, as for S3."""

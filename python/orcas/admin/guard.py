@@ -68,8 +68,9 @@ class RootOnly:
             return
         try:
             body = await collect(receive, BODY_MAX)
-        except BodyError:
-            await refuse(scope, send, 413, "EntityTooLarge", f"The body has more than {BODY_MAX} bytes or was cut off.")
+        except BodyError as error:
+            if not error.is_cut_off:
+                await refuse(scope, send, 413, "EntityTooLarge", f"The body has more than {BODY_MAX} bytes.")
             return
         if not hmac.compare_digest(hashlib.sha256(body).digest(), signed):
             await refuse(scope, send, 403, "XAmzContentSHA256Mismatch", "The body is not the one that was signed.")

@@ -22,8 +22,9 @@ from orcas.http.bodies import BodyError, collect, replayed
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Bytes and fields of a form.
+# Bytes of a form, with and without a session: a token of temporary credentials has at most 8,192 characters. And fields.
 BODY_MAX: Final = 1024 * 1024
+_SIGN_IN_MAX: Final = 32 * 1024
 _FIELDS_MAX: Final = 2_000
 _FORM: Final = "application/x-www-form-urlencoded"
 _SAFE: Final = frozenset({"GET", "HEAD"})
@@ -67,14 +68,22 @@ class Guard:
         visit = None if session is None else self._visit(scope, headers, session)
         scope["state"] = {**scope.get("state", {}), "visit": visit, "form": {}, "nonce": nonce}
         guarded = _secured(scope, send, nonce)
-        refusal = await self._check(scope, headers, receive)
+        try:
+            refusal = await self._check(scope, headers, receive)
+        except BodyError:
+            # The client has left, or was ended.
+            return
         if isinstance(refusal, Response):
             await refusal(scope, receive, guarded)
         else:
             await self._app(scope, refusal, guarded)
 
     async def _check(self, scope: Scope, headers: Headers, receive: Receive) -> Response | Receive:
-        """A refusal, or what receives the body."""
+        """A refusal, or what receives the body.
+
+        Raises:
+            BodyError: the client has left.
+        """
         path, visit = local_path(scope), scope["state"]["visit"]
         is_open = path in _OPEN or path.startswith(STATIC)
         if path == "/links":
@@ -88,10 +97,13 @@ class Guard:
             return receive
         if not _is_own(headers):
             return _refused("This request does not come from a page of the console: open the console, and try there.")
+        limit = _SIGN_IN_MAX if visit is None else BODY_MAX
         try:
-            body = await collect(receive, BODY_MAX)
-        except BodyError:
-            return Response(f"The form has more than {BODY_MAX} bytes: send less.", 413, media_type="text/plain")
+            body = await collect(receive, limit)
+        except BodyError as error:
+            if error.is_cut_off:
+                raise
+            return Response(f"The form has more than {limit} bytes: send less.", 413, media_type="text/plain")
         form = _form(headers, body)
         if form is None:
             return Response(

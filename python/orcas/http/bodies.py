@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from orcas.http.extensions import MORE
+
 if TYPE_CHECKING:
-    from starlette.types import Message, Receive
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from orcas.http.extensions import Sender
+    from orcas.http.pending import Pending
 
 
 class BodyError(Exception):
@@ -32,6 +37,28 @@ async def collect(receive: Receive, bytes_max: int) -> bytes:
             raise BodyError(is_cut_off=False)
         if not message.get("more_body", False):
             return bytes(body)
+
+
+async def run_counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send, pending: Pending) -> None:
+    """Run `app`, and count what it receives of a body that is incomplete in `pending`, which may end it."""
+    sender: Sender | None = None
+
+    async def counted() -> Message:
+        nonlocal sender
+        message = await receive()
+        more: Sender | None = message.get(MORE)
+        if more is not None:
+            sender = more
+            pending.grow(more, len(message["body"]))
+        elif sender is not None:
+            pending.forget(sender)
+        return message
+
+    try:
+        await app(scope, counted, send)
+    finally:
+        if sender is not None:
+            pending.forget(sender)
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

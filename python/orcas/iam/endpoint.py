@@ -1,21 +1,19 @@
 """Requests of AWS's query protocol for IAM and STS: a form that is posted to `/`, signed for the service `iam` or `sts`.
 
-The body is received first, because a signature for this service covers it and no header says its hash. So its size and the
-number of bodies in memory are bounded. Must not know what an action does.
+The body is received first, because a signature for this service covers it and no header says its hash. So its size is
+bounded, and its sender is a stranger until it is complete. Must not know what an action does.
 """
 
 from __future__ import annotations
 
 import hashlib
 import uuid
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from orcas.control.identities.failures import IamError
 from orcas.edge import Refusal, authenticate
 from orcas.errors import UnavailableError
 from orcas.http.bodies import BodyError, collect
-from orcas.http.extensions import client_of
 from orcas.iam.documents import answer_document, error_document
 from orcas.iam.forms import parse_form
 from orcas.iam.web.keys import KeySets
@@ -32,9 +30,8 @@ VERSIONS: Final = {"iam": "2010-05-08", "sts": "2011-06-15"}
 _UNSIGNED: Final = "AssumeRoleWithWebIdentity"
 # Of the form: the longest policy is 128 KiB of text, most of whose characters may be encoded.
 BODY_MAX: Final = 256 * 1024
-# Bodies that are being received, each of which may have that many bytes: of all clients, and of one.
-_RECEIVING_MAX: Final = 128
-_OF_CLIENT_MAX: Final = 16
+# Of one that nobody signs: a token has at most 20,000 characters, the policy of a session 2,048.
+_UNSIGNED_MAX: Final = 64 * 1024
 _FORM: Final = b"application/x-www-form-urlencoded"
 
 # The codes of S3 for what is wrong with a signature, and those of IAM.
@@ -75,23 +72,22 @@ class QueryEndpoint:
     def __init__(self, core: Core, directory: Directory) -> None:
         self._core = core
         self._directory = directory
-        # How many bodies are being received of each client.
-        self._receiving: Counter[str] = Counter()
         self._keys = KeySets()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         request_id, service = str(uuid.uuid4()), _service(scope)
         try:
-            body = await self._collect(client_of(scope), receive)
-            if body is None:
-                return
+            body = await _body(scope, receive)
             action, answer = await self._perform(scope, service, body)
             status, document = 200, answer_document(service, action, answer, request_id)
         except (_Refused, IamError) as error:
             status = error.status
             private = getattr(error, "private", None)
             document = _refusal(scope, service, status, (error.code, error.message), request_id, private)
+        except BodyError:
+            # The client has left, or was ended.
+            return
         except UnavailableError as error:
             status = 500
             document = _refusal(scope, service, status, ("ServiceFailure", str(error)), request_id)
@@ -101,22 +97,6 @@ class QueryEndpoint:
         ]  # fmt: skip
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": document})
-
-    async def _collect(self, client: str, receive: Receive) -> bytes | None:
-        """The body; None if the client has disconnected."""
-        if self._receiving[client] >= _OF_CLIENT_MAX or self._receiving.total() >= _RECEIVING_MAX:
-            raise _throttled()
-        self._receiving[client] += 1
-        try:
-            return await collect(receive, BODY_MAX)
-        except BodyError as error:
-            if error.is_cut_off:
-                return None
-            raise _Refused(413, "RequestEntityTooLarge", f"The body has more than {BODY_MAX} bytes.") from None
-        finally:
-            self._receiving[client] -= 1
-            if not self._receiving[client]:
-                del self._receiving[client]
 
     async def _perform(self, scope: Scope, service: str, body: bytes) -> tuple[str, dict[str, Any]]:
         if service == "sts" and _header(scope, b"authorization") is None:
@@ -162,6 +142,21 @@ class QueryEndpoint:
                 self._core.count_forgery(client)
             raise
         return await identities.perform(action, parameters, context=_context(scope), web=web, service="sts")
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes:
+    """The whole body.
+
+    Raises:
+        BodyError: the client has left.
+    """
+    limit = _UNSIGNED_MAX if _header(scope, b"authorization") is None else BODY_MAX
+    try:
+        return await collect(receive, limit)
+    except BodyError as error:
+        if error.is_cut_off:
+            raise
+        raise _Refused(413, "RequestEntityTooLarge", f"The body has more than {limit} bytes.") from None
 
 
 def _throttled() -> _Refused:

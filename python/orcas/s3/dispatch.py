@@ -89,6 +89,7 @@ class Dispatcher:
         self._describe: Callable[..., Description] = core.describe
         self._store = Store(core, body_budget)
         self.wait_for_events = self._store.wait_for_events
+        self.strangers = self._store.strangers
         # Answers MinIO's ListenBucketNotification. Set before the first request.
         self.listen: Callable[[Scope, Receive, Send, str | None], Awaitable[None]] | None = None
         self._audit = audit

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from orcas._core import FLOW_STOP, FLOW_WAIT, PLAN_RUN, PLAN_STREAM, Response
 from orcas.http.extensions import MORE, REST
-from orcas.s3.pending import Pending
+from orcas.http.pending import STRANGERS_SHARE, Pending
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,6 +43,8 @@ class Store:
     def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
         self._pending = Pending(body_budget // 2)
+        # Bodies that arrive before it is known who sends them, on any path: they take nothing from those above.
+        self.strangers = Pending(body_budget // STRANGERS_SHARE)
         self._loop = asyncio.get_running_loop()
         # By slot: the future that waits, or None.
         self._waiting: list[asyncio.Future[Any] | None] = []
@@ -208,10 +210,10 @@ class Store:
                     return admission, {**message, "body": piece[taken:]}
                 sender = message.get(MORE)
                 if sender is not None:
-                    self._pending.grow(sender, len(piece))
+                    self.strangers.grow(sender, len(piece))
         finally:
             if sender is not None:
-                self._pending.forget(sender)
+                self.strangers.forget(sender)
 
     async def _stream_body(self, sink: BodySink, message: Message, receive: Receive) -> bool:
         """Pass the body to `sink`, from `message` on. False: the body has been refused.

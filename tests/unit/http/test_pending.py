@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 from orcas.http.exchange import Exchange
-from orcas.s3.pending import Pending
+from orcas.http.pending import Pending
 
 LIMIT = 1600
 

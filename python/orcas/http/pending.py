@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final, Protocol
 
+# The share of the budget for bodies that those of strangers may hold: of clients whose signature comes after the head.
+STRANGERS_SHARE: Final = 8
 # The share of the limit that is freed at once: finding the largest client takes time proportional to their number.
 _FREED_SHARE: Final = 16
 

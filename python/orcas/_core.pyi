@@ -1654,8 +1654,12 @@ class Request:
         """The `x-amz-request-id` of every response to it."""
 
     @property
-    def requester_arn(self) -> str:
-        """The ARN of who sent it, that of the session with temporary credentials; `anonymous` without a signature."""
+    def audited(self) -> tuple[dict[str, str], str, str | None] | None:
+        """What the audit log says of it: what it is about, who sent it, and the access key that signed it.
+
+        The ARN is that of the session with temporary credentials, and `anonymous` without a signature. None: it does not
+        change who may do what.
+        """
 
     @property
     def trace_id(self) -> str | None:

@@ -83,15 +83,15 @@ class Directory:
         return (await self.control()).identities(self._access)
 
     async def audit(
-        self, operation: str, bucket: str, actor: str, access_key: str | None, address: str | None
+        self, operation: str, about: dict[str, str], actor: str, access_key: str | None, address: str | None
     ) -> Callable[[], Awaitable[None]]:
-        """Write down who is about to change who may do what with a bucket. Returns what says that this has failed.
+        """Write down who is about to change who may do what. Returns what says that this has failed.
 
         Raises:
             UnavailableError: it cannot be written.
         """
         try:
-            return await (await self.identities()).note(operation, {"Bucket": bucket}, actor, access_key, address)
+            return await (await self.identities()).note(operation, about, actor, access_key, address)
         except IamError as error:
             raise UnavailableError(error.message) from None
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from orcas.edge import Core, Description, Download, ErrorNote, Stages
     from orcas.telemetry.watching import RequestWatch
 
-    # Writes into the audit log who is about to change who may do what with a bucket: operation, bucket, ARN, access
-    # key and address. Returns what says that this has failed. UnavailableError if it cannot be written.
-    Audit = Callable[[str, str, str, str | None, str | None], Awaitable[Callable[[], Awaitable[None]]]]
+    # Writes into the audit log who is about to change who may do what: operation, what it is about, ARN, access key and
+    # address. Returns what says that this has failed. UnavailableError if it cannot be written.
+    Audit = Callable[[str, dict[str, str], str, str | None, str | None], Awaitable[Callable[[], Awaitable[None]]]]
 
 # Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
@@ -50,14 +50,6 @@ _ITSELF: Final = ("127.0.0.1", 0)
 # Bytes of the body of a request of the server itself that are passed on at once.
 _PIECE_BYTES: Final = 256 * KIB
 
-# What changes who may do what with a bucket, as indices into OPERATIONS.
-_AUDITED: Final = frozenset(
-    OPERATIONS.index(name)
-    for name in (
-        "PutBucketPolicy", "DeleteBucketPolicy", "PutPublicAccessBlock", "DeletePublicAccessBlock", "PutBucketAcl",
-        "PutBucketOwnershipControls", "DeleteBucketOwnershipControls",
-    )
-)  # fmt: skip
 _NOT_AUDITED: Final = (
     "ServiceUnavailable",
     "The change cannot be written to the audit log, because its disk is full or fails. Nothing has been changed.",
@@ -122,15 +114,13 @@ class Dispatcher:
         try:
             try:
                 if isinstance(admission, Request):
-                    if admission.operation in _AUDITED and self._audit is not None:
-                        response = await self._audited(admission, self._audit, scope, receive)
-                    else:
-                        response = await self._store.execute(admission, receive)
+                    response = await self._execute(admission, scope, receive)
                     if response.status == _NOT_FOUND and self.origins is not None:
                         admission, response = await self._pulled(self.origins, admission, response, scope)
                         response = response or await self._answered(admission, receive)
                 elif isinstance(admission, Form):
-                    response = await self._store.submit_form(admission, receive)
+                    execute = functools.partial(self._execute, scope=scope)
+                    response = await self._store.submit_form(admission, receive, execute)
                 else:
                     response = admission
             except ClientDisconnectedError:
@@ -186,13 +176,15 @@ class Dispatcher:
     async def _answered(self, admission: Request | Response, receive: Receive) -> Response:
         return await self._store.execute(admission, receive) if isinstance(admission, Request) else admission
 
-    async def _audited(self, request: Request, audit: Audit, scope: Scope, receive: Receive) -> Response:
-        """As `execute`. What changes who may do what is in the audit log first; if it cannot be written, this fails."""
-        asked = self._describe(scope)
-        operation, bucket, client = OPERATIONS[request.operation], asked["bucket"] or "", scope.get("client")
+    async def _execute(self, request: Request, scope: Scope, receive: Receive) -> Response:
+        """Execute. What changes who may do what is in the audit log first; if it cannot be written, this fails."""
+        audited = request.audited
+        if audited is None or self._audit is None:
+            return await self._store.execute(request, receive)
+        client = scope.get("client")
         try:
             address = client[0] if client else None
-            failed = await audit(operation, bucket, request.requester_arn, asked["access_key"], address)
+            failed = await self._audit(OPERATIONS[request.operation], *audited, address)
         except UnavailableError:
             # The cause is in the log. A client that sends its body first would otherwise see a broken connection.
             while (message := await receive())["type"] == "http.request" and message["more_body"]:

@@ -175,8 +175,13 @@ class Store:
         else:
             self._free.append(slot)
 
-    async def submit_form(self, form: Form, receive: Receive) -> Response:
+    async def submit_form(self, form: Form, receive: Receive, execute: Callable[..., Awaitable[Response]]) -> Response:
         """Receive a form, and execute the request that its fields make with the file as the body.
+
+        Args:
+            form: its head.
+            receive: returns the next message of the body.
+            execute: executes a request; its arguments are the request and `receive`, by name.
 
         Raises:
             ClientDisconnectedError: the client disconnected; nothing was stored.
@@ -193,7 +198,7 @@ class Store:
             message, rest = rest, None
             return message
 
-        return await self.execute(admission, receive_file)
+        return await execute(admission, receive=receive_file)
 
     async def _read_fields(self, form: Form, receive: Receive) -> tuple[Request | Response, Message]:
         """Receive what comes before the file. Returns the admission, and a message with what has arrived of the file."""

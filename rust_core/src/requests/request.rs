@@ -1,5 +1,6 @@
 //! Verified requests and arriving bodies as Python objects.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -54,11 +55,20 @@ impl Request {
         self.inner.envelope().request_id()
     }
 
-    /// The ARN of who sent it, that of the session with temporary credentials; `anonymous` without a signature.
+    /// What the audit log says of it: what it is about, who sent it, and with which access key. `None` unless it changes who
+    /// may do what. With temporary credentials, the ARN is that of the session; it is `anonymous` without a signature.
     #[getter]
-    fn requester_arn(&self) -> &str {
+    fn audited(&self) -> Option<(BTreeMap<&'static str, &str>, &str, Option<&str>)> {
+        let audited = self.inner.audited()?;
         let requester = self.inner.requester();
-        if requester.is_anonymous() { "anonymous" } else { &requester.identity.principal.arn }
+        let about = [
+            ("Bucket", Some(&audited.bucket)),
+            ("Key", audited.key.as_ref()),
+            ("VersionId", audited.version_id.as_ref()),
+        ];
+        let about = about.into_iter().filter_map(|(name, value)| Some((name, &**value?))).collect();
+        let arn = if requester.is_anonymous() { "anonymous" } else { &requester.identity.principal.arn };
+        Some((about, arn, Some(&*requester.access_key).filter(|key| !key.is_empty())))
     }
 
     /// The id of its trace in hexadecimal digits, if it is traced.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -97,7 +99,60 @@ def test_lists_and_ownership_are_lines(server: orcas.Server, tmp_path: Path) -> 
     assert [(line["action"], line["parameters"]) for line in lines(tmp_path)] == [
         ("PutBucketOwnershipControls", {"Bucket": "photos"}),
         ("PutBucketAcl", {"Bucket": "photos"}),
+        ("PutObjectAcl", {"Bucket": "photos", "Key": "k"}),
         ("DeleteBucketOwnershipControls", {"Bucket": "photos"}),
+    ]
+
+
+def test_a_header_that_gives_others_something_is_a_line(server: orcas.Server, tmp_path: Path) -> None:
+    s3 = server.client()
+    owner = s3.list_buckets()["Owner"]["ID"]
+    s3.create_bucket(Bucket="plain")
+    s3.create_bucket(Bucket="owned", ObjectOwnership="BucketOwnerPreferred")
+    s3.create_bucket(Bucket="given", ObjectOwnership="ObjectWriter", GrantWrite=f"id={owner}")
+    for key, headers in {
+        "none": {},
+        "private": {"ACL": "private"},
+        "owner": {"ACL": "bucket-owner-full-control"},
+        "read": {"ACL": "aws-exec-read"},
+        "account": {"GrantRead": f"id={owner}"},
+    }.items():
+        s3.put_object(Bucket="given", Key=key, Body=b"x", **headers)
+    s3.copy_object(Bucket="given", Key="copy", CopySource="given/none", GrantRead=f"id={owner}")
+    s3.create_multipart_upload(Bucket="given", Key="parts", GrantFullControl=f"id={owner}")
+    form = s3.generate_presigned_post(
+        "given", "form", Fields={"acl": "aws-exec-read"}, Conditions=[{"acl": "aws-exec-read"}]
+    )
+    assert httpx.post(form["url"], data=form["fields"], files={"file": b"x"}, trust_env=False).status_code == 204
+    found = [(line["action"], line["parameters"], line["access_key"]) for line in lines(tmp_path)]
+    mine = server.access_key
+    assert found == [
+        ("CreateBucket", {"Bucket": "owned"}, mine),
+        ("CreateBucket", {"Bucket": "given"}, mine),
+        ("PutObject", {"Bucket": "given", "Key": "read"}, mine),
+        ("PutObject", {"Bucket": "given", "Key": "account"}, mine),
+        ("CopyObject", {"Bucket": "given", "Key": "copy"}, mine),
+        ("CreateMultipartUpload", {"Bucket": "given", "Key": "parts"}, mine),
+        ("PostObject", {"Bucket": "given", "Key": "form"}, mine),
+    ]
+
+
+def test_who_passes_by_a_retention_is_a_line(server: orcas.Server, tmp_path: Path) -> None:
+    s3 = server.client()
+    s3.create_bucket(Bucket="locked", ObjectLockEnabledForBucket=True)
+    now = dt.datetime.now(dt.UTC)
+    until = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": now + dt.timedelta(days=9)}
+    one, two = (s3.put_object(Bucket="locked", Key="k", Body=b"x", **until)["VersionId"] for _ in range(2))
+    shorter: Any = {"Mode": "GOVERNANCE", "RetainUntilDate": now + dt.timedelta(days=1)}
+    s3.put_object_retention(Bucket="locked", Key="k", Retention=shorter, BypassGovernanceRetention=True)
+    s3.delete_object(Bucket="locked", Key="k", VersionId=one, BypassGovernanceRetention=True)
+    batch: Any = {"Objects": [{"Key": "k", "VersionId": two}]}
+    s3.delete_objects(Bucket="locked", Delete=batch, BypassGovernanceRetention=True)
+    s3.delete_object(Bucket="locked", Key="k")
+    assert [(line["action"], line["parameters"]) for line in lines(tmp_path)] == [
+        ("PutObjectRetention", {"Bucket": "locked", "Key": "k"}),
+        ("DeleteObject", {"Bucket": "locked", "Key": "k", "VersionId": one}),
+        ("DeleteObjects", {"Bucket": "locked"}),
     ]
 
 

@@ -9,7 +9,8 @@ use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use crate::operations::{Handler, implemented};
 use orcas_bodies::problem::Problem;
-use orcas_s3::operations::{Permission, Subject};
+use orcas_s3::operations::{Permission, Subject, manages_permissions};
+use orcas_s3::support::may_give_by_acl;
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation};
 
@@ -89,6 +90,16 @@ impl RequestContext<'_> {
         Ok(self.gateway.authorize(identities, &question, &self.circumstances(version.as_deref()))?)
     }
 
+    /// Whether it changes who may do what, so that the audit log has it.
+    pub fn is_audited(&self) -> bool {
+        let in_row = || self.operation.spec().permissions.iter().any(|it| manages_permissions(it.action(false)));
+        let in_headers = || {
+            let mut actions = self.operation.actions_of_headers(self.headers(), |name| takes(self.operation, name));
+            actions.any(|action| manages_permissions(action) && (!names_acl(action) || may_give_by_acl(self.headers())))
+        };
+        self.operation.changes() && (in_row() || in_headers())
+    }
+
     /// The request as conditions see it. `version`: what the action is about.
     pub fn circumstances<'b>(&'b self, version: Option<&'b str>) -> Circumstances<'b> {
         Circumstances {
@@ -129,6 +140,11 @@ impl RequestContext<'_> {
 pub fn takes(operation: Operation, header: &[u8]) -> bool {
     let Some(Handler { understood, .. }) = implemented(operation) else { return false };
     understood.attributes.iter().chain(understood.extensions).any(|name| name.as_bytes() == header)
+}
+
+/// Whether an action is needed for the headers of an access control list.
+fn names_acl(action: &str) -> bool {
+    matches!(action, "s3:PutBucketAcl" | "s3:PutObjectAcl")
 }
 
 /// An operation whose permission is about something that its address does not name.

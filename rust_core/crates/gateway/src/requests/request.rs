@@ -160,6 +160,9 @@ pub trait Request: Pending {
     /// Who sent it.
     fn requester(&self) -> &Arc<Requester>;
 
+    /// What the audit log says of it, if it changes who may do what.
+    fn audited(&self) -> Option<&Audited>;
+
     /// The bucket that it is about, if that exists.
     fn bucket(&self) -> Option<&Arc<Bucket>>;
 
@@ -195,6 +198,24 @@ pub trait Request: Pending {
     fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Response>;
 }
 
+/// What a request that changes who may do what is about.
+pub struct Audited {
+    pub bucket: String,
+    pub key: Option<String>,
+    pub version_id: Option<String>,
+}
+
+impl Audited {
+    fn of(context: &RequestContext<'_>) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            bucket: context.target.bucket().unwrap_or_default().to_owned(),
+            key: context.target.key().map(text),
+            version_id: context.query.get("versionId").map(text),
+        }
+    }
+}
+
 /// One request of an operation.
 pub struct PendingRequest<O> {
     pub gateway: Arc<Gateway>,
@@ -206,6 +227,7 @@ pub struct PendingRequest<O> {
     /// For the access decision on what the sender may know of what does not exist. Root may know everything, and pages tell everybody.
     stranger: Option<Box<Stranger>>,
     note: Option<Box<Note>>,
+    audited: Option<Box<Audited>>,
     /// Access decisions that are not in the note, if the access log wants to know.
     pub judged: OnceLock<Box<LoggedDecisions>>,
     bucket: Option<Arc<Bucket>>,
@@ -260,6 +282,7 @@ impl<O: Operation> PendingRequest<O> {
             requester: Arc::clone(&context.requester),
             stranger: (!context.requester.is_root && !O::FOR_BROWSERS).then(|| Box::new(Stranger::of(context))),
             note: context.note(),
+            audited: context.is_audited().then(|| Box::new(Audited::of(context))),
             judged,
             bucket: context.found.get().cloned(),
             body,
@@ -388,6 +411,10 @@ impl<O: Operation> Request for PendingRequest<O> {
 
     fn envelope(&self) -> &Envelope {
         &self.envelope
+    }
+
+    fn audited(&self) -> Option<&Audited> {
+        self.audited.as_deref()
     }
 
     fn note(&self) -> Option<&Note> {

@@ -107,6 +107,22 @@ impl Permission {
     }
 }
 
+/// Whether an action is about who may do what: AWS's access level of it is "Permissions management". The audit log has every
+/// request that needs such an action.
+pub fn manages_permissions(action: &str) -> bool {
+    matches!(
+        action,
+        "s3:BypassGovernanceRetention"
+            | "s3:DeleteBucketPolicy"
+            | "s3:PutBucketAcl"
+            | "s3:PutBucketOwnershipControls"
+            | "s3:PutBucketPolicy"
+            | "s3:PutBucketPublicAccessBlock"
+            | "s3:PutObjectAcl"
+            | "s3:PutObjectVersionAcl"
+    )
+}
+
 /// How AWS bills requests: see the prices of Amazon S3, "Requests & data retrievals".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestClass {
@@ -450,6 +466,21 @@ pub(crate) mod tests {
             let subjects = row.permissions.iter().map(|it| format!("{:?}", it.subject)).collect::<Vec<_>>().join(" ");
             assert_eq!([&*actions(false), &*actions(true), &*subjects], fields[4..], "{line}");
             assert_eq!(row.method.name(), fields[1], "{line}");
+        }
+    }
+
+    /// The actions of S3 whose access level is "Permissions management" in the Service Authorization Reference.
+    const PERMISSIONS_MANAGEMENT: &str = include_str!("../testdata/permissions_management.txt");
+
+    #[test]
+    fn what_manages_permissions_is_what_the_reference_says() {
+        let levels: Vec<&str> = PERMISSIONS_MANAGEMENT.lines().collect();
+        for row in SPECS {
+            for permission in row.permissions {
+                for action in permission.actions {
+                    assert_eq!(manages_permissions(action), levels.contains(action), "{} {action}", row.name);
+                }
+            }
         }
     }
 

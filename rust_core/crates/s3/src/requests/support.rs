@@ -77,6 +77,16 @@ const ACL: [&str; 6] = [
 ];
 pub const OF_AN_ACL: &[&str] = &ACL;
 
+/// Whether the headers name a list that may give others something.
+pub fn may_give_by_acl(headers: &Headers<'_>) -> bool {
+    ACL.iter().any(|name| {
+        headers.get(name).is_some_and(|value| {
+            let gives_nothing = matches!(value.trim_ascii(), b"private" | b"bucket-owner-full-control");
+            *name != ACL[0] || !gives_nothing
+        })
+    })
+}
+
 /// The headers of a new bucket.
 pub const OF_A_NEW_BUCKET: &[&str] =
     &[ACL[0], ACL[1], ACL[2], ACL[3], ACL[4], ACL[5], "x-amz-bucket-object-lock-enabled", "x-amz-object-ownership"];

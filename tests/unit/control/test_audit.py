@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import json
 import os
 import sqlite3
@@ -23,6 +24,7 @@ from orcas.control.identities.failures import IamError
 from orcas.control.identities.names import root_arn
 from orcas.errors import OrcasError, UnavailableError
 
+TRUST = '{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":"*","Action":"sts:AssumeRole"}}'
 READ = '{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "iam:CreateGroup", "Resource": "*"}}'
 
 
@@ -58,13 +60,55 @@ async def test_a_line_says_who_has_changed_what(iam: Iam) -> None:
     assert user["previous"] == "0" * 64
     assert "address" not in user
     assert key["parameters"] == {"UserName": "alice", "AccessKeyId": made["AccessKeyId"]}
-    assert policy["parameters"]["PolicyDocument"] == READ
+    assert policy["parameters"]["PolicyDocument"] == json.dumps(json.loads(READ), separators=(",", ":"))
     assert group["actor"] == f"arn:aws:iam::{iam.number}:user/alice"
     assert (group["address"], group["access_key"], group["account"]) == ("192.0.2.1", made["AccessKeyId"], iam.number)
     assert made["SecretAccessKey"] not in audit_files(iam.directory)[0].read_text()
     assert audit_files(iam.directory)[0].stat().st_mode & 0o777 == 0o600
     first, last = verify(iam.directory)
     assert (first.sequence, last.sequence) == (1, 4)
+
+
+async def test_the_white_space_of_a_policy_is_not_written_down(iam: Iam) -> None:
+    said = READ.replace("CreateGroup", 'Create Group \\" *').replace(" ", " " * 5_000)
+    await iam.call("CreateUser", UserName="alice")
+    await iam.call("PutUserPolicy", UserName="alice", PolicyName="p", PolicyDocument=READ.replace(" ", " \n\t" * 5_000))
+    assert "cut" not in lines(iam.directory)[1]
+    assert json.loads(lines(iam.directory)[1]["parameters"]["PolicyDocument"]) == json.loads(READ)
+    # In a string, it is a part of what is said.
+    compact = audit._compact("PolicyDocument", said)
+    assert json.loads(compact) == json.loads(said)
+
+
+async def test_a_long_line_is_cut_and_what_was_cut_is_known_by_its_digest(iam: Iam) -> None:
+    await iam.call("CreateUser", UserName="alice")
+    resources = [f"arn:aws:s3:::bucket-{n}/" + "x" * 200 for n in range(40)]
+    statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": resources}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]}, separators=(",", ":"))
+    await iam.call("CreateRole", RoleName="r", AssumeRolePolicyDocument=TRUST)
+    await iam.call("PutRolePolicy", RoleName="r", PolicyName="p", PolicyDocument=policy)
+    line = lines(iam.directory)[-1]
+    assert line["cut"] == {
+        "PolicyDocument": {"bytes": len(policy), "sha256": hashlib.sha256(policy.encode()).hexdigest()}
+    }
+    kept = line["parameters"].pop("PolicyDocument")
+    assert policy.startswith(kept)
+    assert line["parameters"] == {"RoleName": "r", "PolicyName": "p"}
+    assert f"… ({len(policy)} bytes)" in command("audit", "--data", str(iam.directory))
+    verify(iam.directory)
+
+
+def test_no_line_is_longer_than_the_bound() -> None:
+    for parameters in (
+        {f"P{n}": "x" * 5_000 for n in range(5)},
+        {f"P{n}": "\u2028" * 2_000 for n in range(20)},
+        {f"P{n:04}": ["x"] for n in range(5_000)},
+        {"x" * 100_000: 1},
+        {"P": "\udfff" * 9_000},
+    ):
+        line = audit._line(audit.Entry("a" * 600, "CreateUser", parameters, "1" * 12), audit.START, "now")
+        assert len(line) <= audit.LINE_MAX
+        assert json.loads(line)["cut"]
 
 
 async def test_several_steps_are_written_together_or_not_at_all(iam: Iam) -> None:

@@ -98,7 +98,11 @@ def _time(text: str) -> dt.datetime:
 
 
 def _shown(line: dict[str, Any]) -> str:
-    words = [f"{name}={quoted(value)}" for name, value in line["parameters"].items()]
+    cut = line.get("cut", {})
+    words = [
+        f"{name}={quoted(value)}" + (f"… ({cut[name]['bytes']} bytes)" if name in cut else "")
+        for name, value in line["parameters"].items()
+    ]
     return " ".join([line["time"], line["actor"], line.get("address", "-"), line["action"], *words])
 
 

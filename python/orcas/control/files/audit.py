@@ -26,6 +26,15 @@ FOLDER: Final = "audit"
 # Size at which the next file is begun, and how many files there are at most: the oldest goes.
 FILE_SIZE: Final = 16 * 1024 * 1024
 FILES: Final = 64
+# Bytes of a line, so that requests which fill the files and push out what is older are many. What is longer than this is
+# cut, and each parameter that was cut is known by its length and its SHA-256.
+LINE_MAX: Final = 8 * 1024
+# So many parameters are cut. What they keep, in characters.
+_CUT: Final = 8
+_KEPT: Final = 256
+# Parameters that are policies. White space between their elements says nothing, and is not counted in their size.
+_POLICIES: Final = frozenset({"PolicyDocument", "AssumeRolePolicyDocument", "Policy"})
+_STRING_OR_SPACE: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 # Parameters that are not written down.
 SECRETS: Final = frozenset({"SecretAccessKey"})
 # The action of a line about lines whose changes are not in effect: they could not be committed, a crash came first, or an
@@ -274,13 +283,40 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _line(entry: Entry, previous: ChainHead, time: str) -> bytes:
+    parameters = {name: _compact(name, value) for name, value in entry.parameters.items() if name not in SECRETS}
     known = {
         "sequence": previous.sequence + 1, "time": time, "actor": entry.actor, "access_key": entry.access_key,
-        "address": entry.address, "account": entry.account, "action": entry.action,
-        "parameters": {name: value for name, value in entry.parameters.items() if name not in SECRETS},
+        "address": entry.address, "account": entry.account, "action": entry.action, "parameters": parameters,
         "previous": previous.digest,
     }  # fmt: skip
-    return json.dumps({name: value for name, value in known.items() if value is not None}).encode()
+    known = {name: value for name, value in known.items() if value is not None}
+    line = json.dumps(known).encode()
+    return line if len(line) <= LINE_MAX else _cut(known, parameters)
+
+
+def _compact(name: str, value: Any) -> Any:
+    """A parameter as it is written down."""
+    if name in _POLICIES and isinstance(value, str):
+        return _STRING_OR_SPACE.sub(lambda found: found[1] or "", value)
+    return value
+
+
+def _cut(known: dict[str, Any], parameters: dict[str, Any]) -> bytes:
+    """The line without the ends of the longest parameters, or without all parameters if there are too many."""
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in parameters.items()}
+    kept, cut = dict(parameters), dict[str, Any]()
+    for name in sorted(texts, key=lambda name: len(texts[name]), reverse=True)[:_CUT]:
+        kept[name], cut[name] = texts[name][:_KEPT], _fingerprint(texts[name])
+        line = json.dumps(known | {"parameters": kept, "cut": cut}).encode()
+        if len(line) <= LINE_MAX:
+            return line
+    whole = _fingerprint(json.dumps(parameters))
+    return json.dumps(known | {"parameters": {}, "cut": {"": whole}}).encode()
+
+
+def _fingerprint(text: str) -> dict[str, Any]:
+    content = text.encode(errors="surrogatepass")
+    return {"bytes": len(content), "sha256": sha256(content).hexdigest()}
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

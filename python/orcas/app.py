@@ -52,6 +52,7 @@ from orcas.errors import ConfigurationError, UnavailableError, because
 from orcas.http.asgi import HostedExchange
 from orcas.http.bodies import run_counted
 from orcas.http.extensions import RESPONSE
+from orcas.http.hosts import is_own, refuse
 from orcas.http.pending import Pending
 from orcas.iam.directory import Directory, directory_of
 from orcas.iam.endpoint import QueryEndpoint, is_query
@@ -61,7 +62,7 @@ from orcas.pages import POLICY
 from orcas.process.memory import private_directory
 from orcas.s3.delivery import LogDelivery, create_buckets
 from orcas.s3.dispatch import Dispatcher
-from orcas.settings.config import Settings, resolve
+from orcas.settings.config import DEV_SECRET_KEY, Settings, resolve
 from orcas.targets.delivery import Deliveries, TargetCounts
 from orcas.targets.file import check_targets, read_targets
 from orcas.telemetry.access import AccessLog
@@ -351,11 +352,11 @@ def create_app(data: str | Path | None = None, *, memory: bool = False, **settin
     if data is None and not memory:
         if settings:
             raise ConfigurationError("create_app needs either data=DIRECTORY or memory=True: give one of them.")
-        return Orcas(resolve().settings, _open_embedded)
+        return orcas_of(resolve().settings, _open_embedded)
     if data is not None and memory:
         raise ConfigurationError("create_app takes either data or memory, not both: give one of them.")
     place: dict[str, object] = {"memory": True} if memory else {"data": str(data)}
-    return Orcas(resolve(place | settings, ambient=False).settings, _open_embedded)
+    return orcas_of(resolve(place | settings, ambient=False).settings, _open_embedded)
 
 
 def _mounted(path: str, app: ASGIApp) -> Mount:
@@ -600,3 +601,23 @@ class Orcas(FastAPI):
                     sampling.cancel()
                     await asyncio.gather(sampling, return_exceptions=True)
                 self.store = self._access = self._history = None
+
+
+class _OfDevelopment(Orcas):
+    """The same with published keys, for requests alone whose Host no stranger can have."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one ASGI scope."""
+        if scope["type"] == "http":
+            settings = self.settings
+            names = (*settings.domains, *filter(None, (settings.website_host,)))
+            if not is_own([value for name, value in scope["headers"] if name.lower() == b"host"], names):
+                await refuse(log, scope, send)
+                return
+        await super().__call__(scope, receive, send)
+
+
+def orcas_of(settings: Settings, open_store: StoreOpener = open_store) -> Orcas:
+    """The server as an ASGI application, for clients."""
+    published = settings.dev or settings.root_secret_key == DEV_SECRET_KEY
+    return (_OfDevelopment if published else Orcas)(settings, open_store)

@@ -207,6 +207,24 @@ def test_answers_of_development_mode_explain(tmp_path: Path) -> None:
         assert "LikelyCause" not in right("GET", "/no-such-bucket").error
 
 
+def test_development_mode_answers_to_no_name_of_a_stranger(tmp_path: Path) -> None:
+    """A page whose name points to this machine could sign with the published keys, but says its name."""
+    with serving(tmp_path, "--dev", "--domain", "s3.test", level="info", form="human") as running:
+        wire = running.wire
+        port = wire.netloc.rpartition(":")[2]
+        assert wire("PUT", "/bucket").status == 200
+        for host in ("rebound.example.org", "localhost.example.org"):
+            headers = signed_headers(wire.identity, "GET", f"http://{host}:{port}/bucket", {"Host": f"{host}:{port}"})
+            answer = wire.send("GET", "/bucket", headers)
+            assert (answer.status, answer.error["Code"]) == (403, "AccessDenied")
+            assert "given with --domain" in answer.error["Message"]
+        for host in ("localhost", "bucket.localhost", "s3.test", "bucket.s3.test"):
+            path = "/" if host.startswith("bucket") else "/bucket"
+            headers = signed_headers(wire.identity, "GET", f"http://{host}:{port}{path}", {"Host": f"{host}:{port}"})
+            answer = wire.send("GET", path, headers)
+            assert (answer.status, b"<Name>bucket</Name>" in answer.body) == (200, True)
+
+
 def test_answers_in_use_show_what_was_signed_but_not_what_is_wrong(logged: Running) -> None:
     always = {"Code", "Message", "Resource", "RequestId", "HostId", "AWSAccessKeyId", "SignatureProvided"}
     wrong = logged.wire.using(secret_key="wrong")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from orcas.app import OpenStore, Orcas
+from orcas.app import OpenStore, orcas_of
 from orcas.errors import UnavailableError, because
 from orcas.process.descriptors import allow_files
 from orcas.process.memory import private_directory
@@ -76,7 +76,7 @@ def serve_with(resolved: Resolved, announce: Announce, *, owned: bool = False) -
                     f"A directory for the store in memory cannot be created: {because(error)}."
                 ) from None
             settings = dataclasses.replace(settings, data=data)
-        app = Orcas(settings)
+        app = orcas_of(settings)
         app.sources = resolved.sources
         run(app, announce)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import urllib.parse
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,7 +41,11 @@ def refused(pair: Pair, key: str) -> tuple[int, str, str]:
 
 def expected(reason: str) -> tuple[int, str, str]:
     code, message = ANSWERS[reason]
-    return {"EntityTooLarge": 400, "QuotaExceeded": 403, "ServiceUnavailable": 503}[code], code, message
+    return (
+        {"EntityTooLarge": 400, "InvalidArgument": 400, "QuotaExceeded": 403, "ServiceUnavailable": 503}[code],
+        code,
+        message,
+    )
 
 
 def test_every_reason_is_counted() -> None:
@@ -113,6 +118,38 @@ def test_each_failure_has_its_answer_and_stores_nothing(pair: Pair, case: str, s
     assert read(client, pair.bucket, "k") == content(size)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "../internal/k",
+        "a/../../internal/k",
+        "a/./k",
+        "a/..",
+        "a/%2e%2E/k",
+        "a/%252e./k",
+        "..\\k",
+        "a/..;x/k",
+        "a/.. /k",
+    ],
+)
+def test_a_key_that_a_server_may_resolve_is_not_asked_for(pair: Pair, key: str) -> None:
+    """A proxy before the origin might answer with what lies elsewhere."""
+    path = f"/{pair.bucket}/{urllib.parse.quote(key)}"
+    answer = pair.here.wire("GET", path)
+    assert (answer.status, answer.code, answer.error["Message"]) == expected("unsafe_key")
+    assert pair.here.wire("HEAD", path).status == 400
+    assert pair.proxy.requests == []
+    # What is here is served, whatever its key.
+    assert pair.here.wire("PUT", path, body=b"x").status == 200
+    assert pair.here.wire("GET", path).body == b"x"
+
+
+def test_dots_that_no_server_resolves_are_asked_for(pair: Pair) -> None:
+    for key in ("a/...", "..a/b..", ".hidden/k", "a.b", "%2e%2ex"):
+        pair.put(key, key.encode())
+        assert read(pair.here.client(), pair.bucket, key) == key.encode()
+
+
 def test_an_origin_that_is_down_or_is_not_one(pair: Pair) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -163,6 +200,36 @@ def test_a_silent_origin_is_given_up(pair: Pair, head: bytes) -> None:
         pair.join(url=f"http://127.0.0.1:{port}", timeout_sec=1)
         assert refusal(pair.here.client().get_object, Bucket=pair.bucket, Key="k") == (503, "ServiceUnavailable")
     assert set(pair.fetches()) == {"slow"}
+
+
+@pytest.mark.parametrize("head", [b"connection: close\r\n", b""])
+def test_an_origin_that_sends_for_ever_is_given_up(pair: Pair, head: bytes) -> None:
+    """Each byte comes in time, and no piece does. An answer that ends with its connection is no exception."""
+
+    def drip(connection: socket.socket) -> None:
+        connection.recv(10_000)
+        described = b'HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\netag: "x"\r\n'
+        connection.sendall(described + head + b"\r\n")
+        connection.settimeout(0.1)
+        with contextlib.suppress(OSError):
+            while True:
+                connection.sendall(b"x")
+                with contextlib.suppress(TimeoutError):
+                    if not connection.recv(10_000):
+                        return
+
+    def answer(connection: socket.socket) -> None:
+        """HEAD has no body; then the connection, or the next one, is asked by GET."""
+        if connection.recv(1, socket.MSG_PEEK) == b"H":
+            connection.recv(10_000)
+            connection.sendall(b'HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\netag: "x"\r\nconnection: close\r\n\r\n')
+        else:
+            drip(connection)
+
+    with answering(answer) as port:
+        pair.join(url=f"http://127.0.0.1:{port}", timeout_sec=1)
+        assert refused(pair, "k")[:2] in ((503, "SlowDown"), expected("slow")[:2])
+        assert wait_until(lambda: bool(pair.fetches().get("slow")))
 
 
 def test_who_waits_too_long_is_told_to_come_back(pair: Pair) -> None:

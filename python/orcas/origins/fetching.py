@@ -14,7 +14,7 @@ from orcas.control import Origin
 from orcas.errors import OrcasError
 from orcas.origins.transport import OriginTransport, TooLargeError
 from orcas.targets.addresses import NotPublicError
-from orcas.tools.imports.requests import BrokenOffError, ChangedError, ObjectError, StoppedError
+from orcas.tools.imports.requests import UNSAFE_KEY, BrokenOffError, ChangedError, ObjectError, StoppedError
 from orcas.tools.imports.server import ServerSource
 from orcas.tools.imports.target import Target
 from orcas.tools.session import Session
@@ -76,6 +76,8 @@ def _why(error: Exception, origin: Origin, transport: OriginTransport) -> tuple[
 def _reason(error: ObjectError) -> str:
     if isinstance(error, ChangedError):
         return "changed"
+    if error.code == UNSAFE_KEY:
+        return "unsafe_key"
     if error.code in _WRONG:
         return "wrong_bytes"
     if error.at_target:

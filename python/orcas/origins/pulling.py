@@ -54,6 +54,7 @@ ANSWERS: Final[dict[str, tuple[str, str]]] = {
     "wrong_bytes": ("ServiceUnavailable", "The origin of this bucket sent bytes that do not match their digest."),
     "changed": ("ServiceUnavailable", "The object was replaced in the origin of this bucket while it was read."),
     "too_large": ("EntityTooLarge", "The object in the origin of this bucket is larger than the bucket fetches."),
+    "unsafe_key": ("InvalidArgument", 'The origin of this bucket is asked for no key with a part "." or "..".'),
     "quota": ("QuotaExceeded", "The object in the origin of this bucket would exceed a quota."),
     "damaged": ("ServiceUnavailable", "What this store knows of the origin of this bucket is damaged."),
     "store": ("ServiceUnavailable", "The object from the origin of this bucket could not be stored."),

@@ -76,8 +76,9 @@ class OriginTransport(HttpTransport):
         self.aborted = True
         for connection in list(self._open):
             # The thread that waits closes it: its number must not become that of another file meanwhile.
-            with contextlib.suppress(OSError, AttributeError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+            if isinstance(connection, _Connection) and connection.live is not None:
+                with contextlib.suppress(OSError):
+                    connection.live.shutdown(socket.SHUT_RDWR)
 
     def _watched(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
@@ -101,6 +102,8 @@ class _Connection(http.client.HTTPConnection):
         self._url = urlsplit(origin.url)
         self._private = origin.private
         self._context = context
+        # Also when an answer says that the connection ends with it: then `sock` is None while the answer is read.
+        self.live: socket.socket | None = None
         super().__init__(self._url.hostname or "", self._url.port, timeout=origin.timeout_sec)
 
     def connect(self) -> None:
@@ -108,3 +111,4 @@ class _Connection(http.client.HTTPConnection):
         timeout = float(self.timeout or 0)
         self.sock = connect(self._url, private=self._private, left=lambda: timeout, context=self._context)
         self.sock.settimeout(timeout)
+        self.live = self.sock

@@ -8,7 +8,7 @@ from typing import Final
 # What a fetch can end in.
 RESULTS: Final = (
     "stored", "missing", "unreachable", "slow", "refused", "truncated", "wrong_bytes", "changed", "too_large", "quota",
-    "damaged", "store",
+    "damaged", "store", "unsafe_key",
 )  # fmt: skip
 FETCHES: Final = "orcas_origin_fetches"
 BYTES: Final = "orcas_origin_stored_bytes"

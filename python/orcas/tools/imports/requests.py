@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from orcas.errors import OrcasError, UnavailableError
 from orcas.tools.session import Body, Headers, Response, Session
@@ -26,6 +26,8 @@ _MD5: Final = re.compile(r"[0-9a-f]{32}")
 _TRANSIENT: Final = frozenset({"BadDigest", "IncompleteBody", "RequestTimeout", "SlowDown"})
 _SERVER_ERROR: Final = 500
 _TOO_MANY: Final = 429
+# The code of an error about a key that no server is asked for.
+UNSAFE_KEY: Final = "UnsafeKey"
 
 
 class ObjectError(Exception):
@@ -158,6 +160,22 @@ def length_of(given: dict[str, str]) -> int:
 def path_of(bucket: str, key: bytes = b"") -> str:
     """The path of a bucket or an object in a request line."""
     return f"/{quote(bucket, safe='')}" + (f"/{quote(key, safe='/')}" if key else "")
+
+
+def checked_path(bucket: str, key: bytes) -> str:
+    """The path of an object on a server that may be any.
+
+    Raises:
+        ObjectError: a server that resolves paths, as a proxy does, would take the key for the path of something else.
+    """
+    text = key.decode("latin-1")
+    # However often a server decodes it.
+    while (decoded := unquote(text, "latin-1")) != text:
+        text = decoded
+    parts = (part.partition(";")[0].strip() for part in re.split(r"[/\\]", text))
+    if any(part in (".", "..") for part in parts):
+        raise ObjectError('its key has a part "." or "..", which a server may resolve', code=UNSAFE_KEY)
+    return path_of(bucket, key)
 
 
 def is_md5(etag: str) -> bool:

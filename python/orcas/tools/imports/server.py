@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from orcas.tools.imports.pieces import PUT_BYTES_MAX, SMALL_BYTES, store_in_parts
-from orcas.tools.imports.requests import ChangedError, ObjectError, Side, is_md5, length_of, path_of
+from orcas.tools.imports.requests import ChangedError, ObjectError, Side, checked_path, is_md5, length_of, path_of
 from orcas.tools.imports.target import MARK, Target, Upload, versioning_of
 from orcas.tools.objects import KEPT, USER, Listed, Version, buckets, listed, listed_versions
 from orcas.tools.session import Body, Headers, Session
@@ -106,7 +106,7 @@ class ServerSource:
         Raises:
             ObjectError: there is none, or it may not be read.
         """
-        given, _ = self._side.ask("HEAD", path_of(bucket, key))
+        given, _ = self._side.ask("HEAD", checked_path(bucket, key))
         return Listed(key, length_of(given), given.get("etag", "").strip('"'))
 
     def copy(self, bucket: str, entry: Listed, target: Target) -> Copied:

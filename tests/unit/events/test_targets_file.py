@@ -177,6 +177,7 @@ def test_a_mistake_in_a_target_of_a_broker_is_named(
         ("2600::5efe:10.0.0.1", False), ("2600::200:5efe:127.0.0.1", False), ("2600::5efe:93.184.216.34", True),
         ("ff0e::1", False), ("100::1", False), ("3fff::1", False), ("5f00::1", False), ("4000::1", False),
         ("192.88.99.1", False), ("192.0.0.8", False), ("198.19.255.255", False), ("203.0.113.1", False),
+        ("fd00:ec2::254", False), ("::ffff:169.254.169.254", False), ("64:ff9b::a9fe:a9fe", False), ("ff02::1", False),
         ("255.255.255.255", False), ("239.255.255.255", False), ("172.32.0.1", True), ("100.128.0.1", True),
     ],
 )  # fmt: skip

@@ -13,7 +13,6 @@ import logging
 import os
 import random
 import re
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any, Final
 import pytest
 from cryptography import x509
 from tests.fixtures.commands import command, ran
+from tests.fixtures.control import changing
 from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.marks import full
 from tests.fixtures.signing import Identity, signed_headers
@@ -168,12 +168,11 @@ BLOWS: Final[dict[str, Callable[[Image, str, Path], None]]] = {
 
 
 def add_identity(data: Path, cipher: Cipher) -> None:
-    with sqlite3.connect(data / "control.db") as connection:
+    with changing(data, cipher) as connection:
         connection.execute("INSERT INTO accounts VALUES (?, '999999999999', 'other', 0)", (OTHER,))
         encrypted = cipher.encrypt(OTHER_KEYS.access_key, OTHER, OTHER_KEYS.secret_key)
         values = (OTHER_KEYS.access_key, OTHER, *encrypted)
         connection.execute("INSERT INTO access_keys VALUES (?, ?, NULL, ?, ?, 0, 1, NULL, NULL)", values)
-    connection.close()
 
 
 async def put(store: OpenStore, *names: str) -> None:

@@ -2,7 +2,8 @@
 
 The copy, `control.db.copy`, has the bytes of the database after the last change, behind a checksum. SQLite counts changes in
 the header of the file. So if the counts are equal and the bytes are not, the file is damaged; if the counts differ, the file
-was changed after the copy was written, and must pass SQLite's own checks.
+was changed after the copy was written, and must pass SQLite's own checks and those of its seals. Of a database that does
+not, and has no such copy, `rescue` takes what is intact.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -17,19 +19,19 @@ from urllib.parse import quote
 from orcas.control.cipher import Cipher
 from orcas.control.files import GIVE_UP, read_secret_file, write_secret_file
 from orcas.control.files.copies import copy_database
-from orcas.control.files.twice import copy_of, is_refuted, read_copy, secure_copy, write_copy
-from orcas.control.identities.schema import ORIGIN, SCHEMA_VERSION, STORED_KEYS
+from orcas.control.files.twice import copy_of, is_refuted, read_copy, read_unverified, secure_copy, write_copy
+from orcas.control.identities.schema import SCHEMA_VERSION, STORED_KEYS
+from orcas.control.rescue import FAILURES, Source, counted, denied, finding, lines_since, rescue, unsound
+from orcas.control.seals import Seals
 from orcas.errors import UnavailableError, because
 
 # Where the count of changes is in the file.
 _COUNT: Final = slice(24, 28)
+# And its schema, as `PRAGMA user_version` has it.
+_VERSION: Final = slice(60, 64)
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 log = logging.getLogger("orcas")
-
-
-# What reading a database raises. Python decodes SQLite's messages, which may quote damaged text.
-FAILURES: Final = (sqlite3.Error, UnicodeDecodeError)
 
 
 class DamagedError(UnavailableError):
@@ -43,27 +45,72 @@ def is_damage(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
 
 
-def read_database(path: Path) -> bytes | None:
-    """The content of the database or, if it is missing or damaged, of its copy. None if there is neither.
+@dataclass(frozen=True)
+class Found:
+    """What a database has, and what is wrong with its file, if that is not what the file has.
 
-    A transaction that a crash interrupted is rolled back first. The caller has no connection to the database.
+    `is_merged`: it is what is intact of the file and of its copy.
+    """
+
+    content: bytes | None
+    why: str | None = None
+    is_merged: bool = False
+
+
+def read_database(path: Path, keys: list[Seals], owner: str) -> Found:
+    """The content of the database or, if it is missing or damaged, of its copy, or what is intact of both.
+
+    A transaction that a crash interrupted is rolled back first. The caller has no connection to the database. `keys`: what
+    may have sealed it, none if that is not known. `owner`: the id of the account of root.
 
     Raises:
-        DamagedError: neither is intact.
+        DamagedError: nothing is intact.
         UnavailableError: it cannot be read.
     """
-    return _read(path)[0]
+    copy = read_copy(path)
+    why = _finding(path) if Path(f"{path}-journal").exists() else None
+    content = read_secret_file(path)
+    if content == copy:
+        return Found(content)
+    if content is None:
+        why = "was missing"
+    elif copy is not None and content[_COUNT] == copy[_COUNT]:
+        return Found(copy, "was damaged")
+    elif not content:
+        # SQLite would take it for a new database.
+        why = "it is empty"
+    else:
+        why = why or _wrong(path, content, keys)
+        if why is None:
+            return Found(content)
+    said = why if content is None else f"was damaged ({why})"
+    # The copy may be a change behind, or damaged as well.
+    main, other = Source.of(content or b""), Source.of(copy or read_unverified(path))
+    if copy is not None and not main.is_whole and not lines_since(path.parent, other, keys):
+        return Found(copy, said)
+    rescued = rescue(main, other, keys, path.parent, owner) if keys else None
+    if rescued is not None:
+        return Found(counted(rescued, content, copy), said, is_merged=True)
+    if copy is not None:
+        return Found(copy, said)
+    if main.is_whole and main.seals:
+        # It was sealed with another key, of which its secrets will tell.
+        return Found(content)
+    raise DamagedError(
+        f"{path} is damaged, and there is no intact copy of it: {why}; restore it from a backup, or run {GIVE_UP} to go "
+        "on with the root key alone."
+    )
 
 
-def restore_database(path: Path) -> None:
-    """Put the copy in place of a database that is missing or damaged. A damaged one is kept under another name.
+def restore_database(path: Path, keys: list[Seals], owner: str) -> None:
+    """Put what is intact in place of a database that is missing or damaged. A damaged one is kept under another name.
 
     Raises:
-        DamagedError: there is no intact copy either.
+        DamagedError: nothing is intact.
         UnavailableError: it cannot be read or written.
     """
-    content, why = _read(path)
-    if content is None or why is None:
+    found = read_database(path, keys, owner)
+    if found.content is None or found.why is None:
         return
     # It may have changes that the copy lacks.
     aside = path.with_name(f"{path.name}.damaged")
@@ -74,8 +121,11 @@ def restore_database(path: Path) -> None:
                 Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
     except OSError as error:
         raise UnavailableError(f"{path} is damaged and cannot be renamed: {because(error)}.") from None
-    write_secret_file(path, content)
-    log.warning("%s %s, and is restored from its copy, %s", path, why, copy_of(path).name)
+    write_secret_file(path, found.content)
+    if found.is_merged:
+        log.warning("%s %s, and is made anew of what is intact in it and in its copy", path, found.why)
+    else:
+        log.warning("%s %s, and is restored from its copy, %s", path, found.why, copy_of(path).name)
 
 
 def back_up_database(path: Path, to: Path) -> None:
@@ -84,34 +134,67 @@ def back_up_database(path: Path, to: Path) -> None:
     Raises:
         UnavailableError: it cannot be read or written.
     """
-    content, why = None, None
+    found = Found(None)
     with contextlib.suppress(DamagedError):
-        content, why = _read(path)
-    if content is None or why is None:
+        found = read_database(path, [], "")
+    if found.content is None or found.why is None:
         copy_database(path, to)
         return
-    log.warning("%s %s: the backup has its copy, from which the next start restores it", path, why)
-    to.write_bytes(content)
+    log.warning("%s %s: the backup has its copy, from which the next start restores it", path, found.why)
+    to.write_bytes(found.content)
 
 
-def secure_database(path: Path, *, is_new: bool) -> None:
+def check_database(path: Path, keys: list[Seals]) -> tuple[str | None, list[str]]:
+    """What is wrong with a database and its copy, of a store that is not open, and who is denied everything by it.
+
+    Raises:
+        UnavailableError: they cannot be read.
+    """
+    content, copy = read_secret_file(path), read_copy(path)
+    if content is None:
+        return (None if copy is None else f"{path.name} is missing"), []
+    if content == copy:
+        return None, denied(content)
+    why = None
+    if copy is not None and content[_COUNT] == copy[_COUNT]:
+        why = "its copy is another one of the same change"
+    why = why or _wrong(path, content, keys)
+    if why is not None:
+        return f"{path.name} is damaged: {why}", []
+    is_cut = copy is None and copy_of(path).exists()
+    return (f"{copy_of(path).name} is damaged" if is_cut else None), denied(content)
+
+
+def secure_database(path: Path, keys: list[Seals], *, is_new: bool) -> None:
     """Bring the copy up to date after a change. If that cannot be written, a later start does it."""
     try:
         content, copy = read_secret_file(path), read_copy(path)
         if content is None:
             return
         if is_new or (copy is not None and copy != content):
-            write_copy(path, content)
+            copy_verified(path, content, keys)
         else:
             secure_copy(path, content)
     except UnavailableError as error:
         log.warning("%s is not kept twice yet: %s", path.name, error)
 
 
+def copy_verified(path: Path, content: bytes, keys: list[Seals]) -> bool:
+    """Make this content of the database its copy, unless it is damaged: then the copy stays what it is.
+
+    Raises:
+        UnavailableError: the copy cannot be written.
+    """
+    why = unsound(content, keys)
+    if why is None:
+        write_copy(path, content)
+    return why is None
+
+
 def check_secrets(path: Path, cipher: Cipher, most: int = -1) -> None:
     """Raise UnavailableError if `cipher` is not that of the database, by all of its secrets or the first `most`.
 
-    The row of the root may be damaged. So may those of origins, as long as it decrypts anything.
+    Some rows may be damaged, as long as it decrypts anything, and that of root in any case.
     """
     refused: UnavailableError | None = None
     is_known = False
@@ -127,43 +210,25 @@ def check_secrets(path: Path, cipher: Cipher, most: int = -1) -> None:
                 cipher.decrypt(*row)
                 is_known = True
             except UnavailableError as error:
-                if row[1] == ORIGIN:
+                if not is_root:
                     refused = error
-                elif not is_root:
-                    raise
     if refused is not None and not is_known:
         raise refused
 
 
-def _read(path: Path) -> tuple[bytes | None, str | None]:
-    """The content, and what is wrong with the file if that is from the copy."""
-    copy = read_copy(path)
-    why = None
-    if Path(f"{path}-journal").exists():
-        why = _finding(path)
-    content = read_secret_file(path)
-    if why is None:
-        if content == copy:
-            return content, None
-        if content is None:
-            return copy, "was missing"
-        if copy is not None and content[_COUNT] == copy[_COUNT]:
-            return copy, "was damaged"
-        if not content:
-            # SQLite would take it for a new database.
-            why = "it is empty"
-        elif is_refuted(path, content):
-            why = "it does not match the checksum in its copy"
-        else:
-            why = _finding(path)
-    if why is None:
-        return content, None
-    if copy is None:
-        raise DamagedError(
-            f"{path} is damaged, and there is no intact copy of it: {why}; restore it from a backup, or run {GIVE_UP} to go "
-            "on with the root key alone."
-        )
-    return copy, f"was damaged ({why})"
+def _wrong(path: Path, content: bytes, keys: list[Seals]) -> str | None:
+    """What is wrong with a database whose copy is another one, or none."""
+    why = unsound(content, keys)
+    if why is None and not _has_seals(content) and is_refuted(path, content):
+        unverified = read_unverified(path)
+        # Of another count, it is a copy of what there was before.
+        if unverified[_COUNT] == content[_COUNT]:
+            return "it does not match the checksum in its copy"
+    return why
+
+
+def _has_seals(content: bytes) -> bool:
+    return int.from_bytes(content[_VERSION], "big") >= SCHEMA_VERSION
 
 
 def _finding(path: Path) -> str | None:
@@ -175,12 +240,10 @@ def _finding(path: Path) -> str | None:
     try:
         # Writable, because an interrupted transaction is rolled back.
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True)) as connection:
-            found = [row[0] for row in connection.execute("PRAGMA integrity_check(1)")]
-            found += [f"a row of {row[0]} has no {row[2]}" for row in connection.execute("PRAGMA foreign_key_check")]
+            return finding(connection)
     except FAILURES as error:
         if is_damage(error):
             return str(error)
         raise UnavailableError(
             f"{path} cannot be used: {error}; check the file and its disk, and try again."
         ) from error
-    return next((str(finding) for finding in found if finding != "ok"), None)

@@ -19,6 +19,7 @@ from orcas.control.cipher import Cipher
 from orcas.control.files.audit import Entry
 from orcas.control.identities.names import root_arn
 from orcas.control.identities.schema import ORIGIN
+from orcas.control.seals import AMONG, among, unequal
 from orcas.errors import UnavailableError
 
 _SET: Final = "SetBucketOrigin"
@@ -53,6 +54,18 @@ class Origin:
         return {name: value for name, value in asdict(self).items() if name not in hidden}
 
 
+def holder_of(bucket: str) -> str:
+    """What seals the row of a bucket."""
+    return f"origin {bucket}"
+
+
+def _damaged(bucket: str, why: str) -> Origin:
+    return Origin(
+        bucket=bucket, bucket_id=0, url="", source="", region="", access_key=None, secret_key="", private=False,
+        object_bytes_max=0, timeout_sec=1, damage=why,
+    )  # fmt: skip
+
+
 class Origins:
     """The table of origins."""
 
@@ -76,7 +89,15 @@ class Origins:
             raise UnavailableError(
                 f"{self._path} cannot be used: {error}; check the file and its disk, and try again."
             ) from None
-        return {bucket: self._origin(bucket, *row) for bucket, *row in rows}
+        broken = unequal(
+            await self._connection.execute_fetchall(AMONG, (among([holder_of(bucket) for bucket, *_ in rows]),))
+        )
+        return {
+            bucket: _damaged(bucket, "its row is damaged")
+            if holder_of(bucket) in broken
+            else self._origin(bucket, *row)
+            for bucket, *row in rows
+        }
 
     def _origin(self, bucket: str, details: str, nonce: bytes, secret: bytes) -> Origin:
         try:
@@ -84,10 +105,7 @@ class Origins:
             return Origin(**json.loads(details), bucket=bucket, secret_key=secret_key)
         except (UnavailableError, ValueError, TypeError) as error:
             why = "its secret cannot be decrypted" if isinstance(error, UnavailableError) else str(error)
-            return Origin(
-                bucket=bucket, bucket_id=0, url="", source="", region="", access_key=None, secret_key="", private=False,
-                object_bytes_max=0, timeout_sec=1, damage=why,
-            )  # fmt: skip
+            return _damaged(bucket, why)
 
     async def change(self, bucket: str, origin: Origin | None, access_key: str, address: str | None) -> None:
         """Give a bucket an origin, or none. `access_key`, `address`: of whoever asks for it.

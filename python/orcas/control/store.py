@@ -23,25 +23,35 @@ from urllib.parse import quote
 
 import aiosqlite
 
+from orcas._core import check_policy
 from orcas.control.audit import Audit
 from orcas.control.cipher import Cipher, ensure_cipher, read_cipher
-from orcas.control.database import FAILURES, check_secrets, is_damage, restore_database, secure_database
+from orcas.control.database import (
+    check_secrets,
+    copy_verified,
+    is_damage,
+    restore_database,
+    secure_database,
+)
 from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, locked, make_directory, read_secret_file
 from orcas.control.files.audit import Entry
 from orcas.control.files.lost import check_lost, is_established, note_presence
-from orcas.control.files.twice import write_copy
 from orcas.control.identities.names import account_number, root_arn
 from orcas.control.identities.rows import root_delta
 from orcas.control.identities.schema import ORIGIN, SCHEMA_VERSION, STEPS, STORED_KEYS, STORED_OWNERS
-from orcas.control.identities.service import Engine, Identities, all_identities, transaction
+from orcas.control.identities.service import Engine, Identities, all_identities
 from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.control.origins import Origin, Origins
-from orcas.control.root import Root, ensure_owner, ensure_root, noted_files, replace_pair
+from orcas.control.rescue import DENIAL, DENIED, FAILURES, deny_unreadable
+from orcas.control.root import Root, ensure_owner, ensure_root, known_owner, noted_files, replace_pair
 from orcas.control.sealing import Sealer
+from orcas.control.seals import Seals, keeping
 from orcas.errors import UnavailableError
 
 # Time after a change until the database is copied: the copy takes longer than the change.
 _COPY_AFTER_SECONDS: Final = 1
+# And, in a store with many identities, so many times as long as the last copy took.
+_COPY_PAUSE: Final = 10
 # So many tell whether the key is that of the database. A server decrypts all of them a moment later.
 _CHECKED_SECRETS: Final = 1_000
 # How the audit log names another key of root, and the one before.
@@ -58,9 +68,16 @@ class Control:
     """The open control store of one data directory. Created by `open_control`; used from one event loop."""
 
     def __init__(
-        self, connection: aiosqlite.Connection, cipher: Cipher, root: Root, directory: Path, sealer: Sealer | None
+        self,
+        connection: aiosqlite.Connection,
+        cipher: Cipher,
+        root: Root,
+        directory: Path,
+        sealer: Sealer | None,
+        seals: Seals,
     ) -> None:
         self._connection = connection
+        self._seals = seals
         self._cipher = cipher
         self._directory = directory
         self._sealer = sealer
@@ -69,6 +86,8 @@ class Control:
         self._origins = Origins(connection, directory / DATABASE_NAME, cipher, self._audit, account_number(root.owner))
         self._identities: Identities | None = None
         self._engine: Engine | None = None
+        # Whose rights are lost.
+        self.denied: tuple[str, ...] = ()
         # Copies the database after changes.
         self._copying: asyncio.Task[None] | None = None
         self._is_newer = False
@@ -177,14 +196,22 @@ class Control:
         """Bring the copy of the database up to date. Changes go on meanwhile, and one copy serves those of a second."""
         path, identities = self._directory / DATABASE_NAME, self._identities
         assert identities is not None
+        pause = float(_COPY_AFTER_SECONDS)
         while self._is_newer:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), _COPY_AFTER_SECONDS)
+                await asyncio.wait_for(self._closing.wait(), pause)
             try:
                 async with identities.lock:
                     self._is_newer = False
                     content = await asyncio.to_thread(read_secret_file, path)
-                await asyncio.to_thread(write_copy, path, content or b"")
+                began = time.monotonic()
+                is_copied = await asyncio.to_thread(copy_verified, path, content or b"", [self._seals])
+                pause = max(_COPY_AFTER_SECONDS, _COPY_PAUSE * (time.monotonic() - began))
+                if not is_copied:
+                    log.error(
+                        "%s is damaged and is not copied: restart the server, which takes what is intact from its copy",
+                        path,
+                    )
             except UnavailableError as error:
                 log.warning("%s is not kept twice yet: %s", path.name, error)
 
@@ -195,6 +222,17 @@ class Control:
         self._closing.set()
         if self._copying is not None:
             await self._copying
+
+    async def tell_denied(self) -> None:
+        """Name in the log whose rights are lost."""
+        rows = await self._connection.execute_fetchall(DENIED, (DENIAL,))
+        self.denied = tuple(f"{kind} {name}" for kind, name in rows)
+        for denied in self.denied:
+            log.error(
+                "The rights of %s are lost, since control.db was damaged, and deny everything: set them anew, and remove "
+                "the statement OrcasDamaged",
+                denied,
+            )
 
     async def has_root(self) -> bool:
         """Whether the tables have a key of root, whichever it is."""
@@ -261,26 +299,32 @@ class Control:
             (root.access_key, root.owner, nonce, encrypted, now_ms),
         )
 
-    async def renew_secrets(self, directory: Path, sealer: Sealer | None) -> None:
-        """Encrypt all secrets under the newest key, if some may need the old one, which is then forgotten."""
-        if not self._cipher.has_old:
-            return
-        try:
-            async with transaction(self._connection):
-                async with self._connection.execute(STORED_KEYS[SCHEMA_VERSION]) as rows:
-                    found = [row async for row in rows]
-                for access_key, identity, nonce, encrypted, _ in found:
-                    secret = self._cipher.decrypt(access_key, identity, nonce, encrypted)
-                    row = *self._cipher.encrypt(access_key, identity, secret), access_key
-                    table, column = _TABLES.get(identity, ("access_keys", "access_key"))
-                    await self._connection.execute(f"UPDATE {table} SET nonce = ?, secret = ? WHERE {column} = ?", row)
-            await asyncio.to_thread(self._cipher.without_old().write, directory, sealer)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
-                raise
-            log.warning("The disk is full: secrets get a new key at the next start with enough space")
-        except UnavailableError as error:
-            log.warning("%s still has the old key of secrets: %s", KEY_NAME, error)
+
+def _renew_secrets(path: Path, cipher: Cipher, sealer: Sealer | None) -> Seals:
+    """Encrypt all secrets under the newest key, if some may need the old one, which is then forgotten. What seals rows."""
+    newest, *older = cipher.seals()
+    if not older:
+        return newest
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("BEGIN IMMEDIATE")
+            for access_key, identity, nonce, encrypted, _ in connection.execute(STORED_KEYS[SCHEMA_VERSION]).fetchall():
+                secret = cipher.decrypt(access_key, identity, nonce, encrypted)
+                row = *cipher.encrypt(access_key, identity, secret), access_key
+                table, column = _TABLES.get(identity, ("access_keys", "access_key"))
+                connection.execute(f"UPDATE {table} SET nonce = ?, secret = ? WHERE {column} = ?", row)
+            newest.seal_all(connection)
+            connection.execute("COMMIT")
+        cipher.without_old().write(path.parent, sealer)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            raise
+        log.warning("The disk is full: secrets get a new key at the next start with enough space")
+        return older[0]
+    except UnavailableError as error:
+        log.warning("%s still has the old key of secrets: %s", KEY_NAME, error)
+    return newest
 
 
 def stored_root_pair(directory: Path, sealer: Sealer | None) -> tuple[str, str] | None:
@@ -351,38 +395,60 @@ async def open_control(
         UnavailableError: it is unreadable or damaged, was written by a later version, or is sealed under another key.
     """
     path = directory / DATABASE_NAME
-    await asyncio.to_thread(restore_database, path)
+    known = read_cipher(directory, sealer)
+    owner = known_owner(directory) or ""
+    await asyncio.to_thread(restore_database, path, [] if known is None else known.seals(), owner)
     cipher = ensure_cipher(directory, sealer, functools.partial(check_secrets, path, most=_CHECKED_SECRETS))
     root = ensure_root(directory, access_key, secret_key, sealer)
     try:
+        await asyncio.to_thread(_prepare, path, cipher.seals()[0])
+        seals = await asyncio.to_thread(_renew_secrets, path, cipher, sealer)
         # Autocommit: every transaction here is begun and ended by name.
         async with aiosqlite.connect(path, isolation_level=None) as connection:
-            await _prepare(connection, path)
-            control = Control(connection, cipher, root, directory, sealer)
+            await _keep_seals(connection, seals)
+            control = Control(connection, cipher, root, directory, sealer, seals)
             await control.open_audit()
             if follows or not await control.has_root():
                 await control.set_root()
-            await control.renew_secrets(directory, sealer)
-            await asyncio.to_thread(_secure, directory)
+            await asyncio.to_thread(_secure, directory, seals)
+            await control.tell_denied()
             try:
                 yield control
             finally:
                 await control.close()
-    except sqlite3.Error as error:
+    except FAILURES as error:
         raise UnavailableError(_unusable(path, error)) from error
 
 
-def _secure(directory: Path) -> None:
+def _secure(directory: Path, seals: Seals) -> None:
     """Bring the copy of the database and the note of the files up to date."""
-    secure_database(directory / DATABASE_NAME, is_new=DATABASE_NAME not in noted_files(directory))
+    secure_database(directory / DATABASE_NAME, [seals], is_new=DATABASE_NAME not in noted_files(directory))
     try:
         note_presence(directory)
     except UnavailableError as error:
         log.warning("The files of the store could not be noted: %s", error)
 
 
-async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
-    await asyncio.to_thread(path.chmod, 0o600)
+def _prepare(path: Path, seals: Seals) -> None:
+    """Bring the database to the present schema. An earlier one had no seals: what it has is believed once."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        path.chmod(0o600)
+        connection.execute("PRAGMA journal_mode = DELETE")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > SCHEMA_VERSION:
+            raise UnavailableError(f"{path} was written by a later version of Orcas: use that version.")
+        if version == SCHEMA_VERSION:
+            return
+        for pragma in ("synchronous = EXTRA", "foreign_keys = ON", "secure_delete = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.create_function("account_number", 1, account_number, deterministic=True)
+        connection.executescript(f"BEGIN IMMEDIATE;{STEPS[version]}PRAGMA user_version = {SCHEMA_VERSION};")
+        deny_unreadable(connection, check_policy)
+        seals.seal_all(connection)
+        connection.execute("COMMIT")
+
+
+async def _keep_seals(connection: aiosqlite.Connection, seals: Seals) -> None:
     for pragma in (
         "journal_mode = DELETE",
         "synchronous = EXTRA",
@@ -391,19 +457,13 @@ async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
         "secure_delete = ON",
     ):
         await connection.execute(f"PRAGMA {pragma}")
-    async with connection.execute("PRAGMA user_version") as rows:
-        row = await rows.fetchone()
-    version = row[0] if row is not None else 0
-    if version > SCHEMA_VERSION:
-        raise UnavailableError(f"{path} was written by a later version of Orcas: use that version.")
-    if version < SCHEMA_VERSION:
-        await connection.create_function("account_number", 1, account_number, deterministic=True)
-        await connection.executescript(
-            f"BEGIN IMMEDIATE;{STEPS[version]}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;"
-        )
+    for name, function in seals.functions.items():
+        await connection.create_function(name, -1, function, deterministic=True)
+    for statement in keeping():
+        await connection.execute(statement)
 
 
-def _unusable(path: Path, error: sqlite3.Error) -> str:
+def _unusable(path: Path, error: Exception) -> str:
     advice = (
         f"; restore it from a backup, or run {GIVE_UP} to go on with the root key alone" if is_damage(error) else ""
     )

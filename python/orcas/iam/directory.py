@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from orcas.control import Control, Origin, open_control
+from orcas.control.files import DATABASE_NAME
 from orcas.control.identities.failures import IamError
 from orcas.control.identities.service import Identities
 from orcas.control.identities.snapshot import IdentitySnapshot
@@ -38,7 +39,12 @@ class Directory:
         """
         control = self._control = await self._open(follows=True)
         self._access = Access(self._core)
-        self._access.replace(await control.load_snapshot())
+        try:
+            self._access.replace(await control.load_snapshot())
+        except ValueError as error:
+            raise UnavailableError(
+                f"{self._settings.data / DATABASE_NAME} cannot be used: {error}; check the file and its disk, and try again."
+            ) from None
         identities = control.identities(self._access)
         await identities.open_sessions()
         if declared is not None:

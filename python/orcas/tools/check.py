@@ -5,14 +5,19 @@ A check changes nothing, and also works on a store that can no longer be opened.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any, Final
 
 from orcas.admin.tools import readable
-from orcas.control.files import NoStoreError, locked
+from orcas.control.cipher import read_cipher
+from orcas.control.database import check_database, restore_database, secure_database
+from orcas.control.files import DATABASE_NAME, NoStoreError, locked
 from orcas.control.files.lost import find_lost, give_up
-from orcas.edge import CheckOptions, CheckProgress, check_closed, repair_closed
+from orcas.control.root import known_owner
+from orcas.edge import CheckOptions, CheckProgress, check_closed, closed_sealer, repair_closed
+from orcas.errors import ConfigurationError, UnavailableError
 from orcas.settings.config import Settings
 from orcas.tools.copies.keyring import lost_keyring
 
@@ -59,7 +64,22 @@ def check_stopped(
         lost = [*find_lost(settings.data), *lost_keyring(settings.data)]
         given_up = give_up(settings.data, lost) if accept_loss else []
         lost = [name for name in lost if name not in given_up]
-        return {**readable(result), "lost_files": lost, "files_given_up": given_up}
+        damage, denied = _identities(settings, repair=repair and not lost)
+        files = {"lost_files": lost, "files_given_up": given_up}
+        return {**readable(result), **files, "damaged_identities": damage, "denied": denied}
+
+
+def _identities(settings: Settings, *, repair: bool) -> tuple[str | None, list[str]]:
+    """What is wrong with the database of identities, and who is denied everything by it."""
+    path, keys = settings.data / DATABASE_NAME, []
+    # Without a key that is lost or sealed, the seals of rows cannot be verified.
+    with contextlib.suppress(UnavailableError, ConfigurationError):
+        cipher = read_cipher(settings.data, closed_sealer(settings))
+        keys = [] if cipher is None else cipher.seals()
+    if repair and keys:
+        restore_database(path, keys, known_owner(settings.data) or "")
+        secure_database(path, keys, is_new=False)
+    return check_database(path, keys)
 
 
 def _run(run: Callable[[], Any], outcome: list[Any]) -> None:

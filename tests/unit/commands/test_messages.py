@@ -268,6 +268,11 @@ def library(places: dict[str, str]) -> Iterator[tuple[int, Callable[[], object]]
 # Other tests, with the beginning of what each provokes, and words by which it knows that.
 ELSEWHERE: Final = {
     "tests/bench/test_bench.py": {"… rejected … of … objects": "rejected 10 of 10 objects"},
+    "tests/crash/test_damaged_rights.py": {
+        "The database of identities": "The database of identities is damaged",
+        "The rights of … were damaged": "The rights of user alice were damaged, and deny everything",
+        "control.db is damaged at": "control.db is damaged at A",
+    },
     "tests/console/test_sessions.py": {"The server has no console": "The server has no console: start it"},
     "tests/edge/test_traces.py": {"ORCAS_TRACES_ENDPOINT needs": "pip install 'orcas-s3"},
     "tests/unit/commands/test_report.py": {

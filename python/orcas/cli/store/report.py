@@ -30,6 +30,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
     """
     # A running store has read them all.
     files, given_up = report.get("lost_files", []), report.get("files_given_up", [])
+    damage, denied = report.get("damaged_identities"), report.get("denied", [])
     if as_json:
         print_json(report)
     else:
@@ -45,13 +46,25 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         ]
         _print_objects("lost", lost, report["losses_total"])
         _print_given_up(report.get("given_up"))
-        for what, names in (("given up", given_up), ("lost", files)):
+        for what, names in (("given up", given_up), ("lost", files), ("denied everything", denied)):
             for name in names:
                 say(f"{what}: {name}")
+        if damage is not None:
+            say(f"identities: {damage}")
     if not report["clean"]:
         raise OrcasError(next_step(report))
     if files:
         _end_without(files)
+    if damage is not None:
+        raise OrcasError(
+            "The database of identities is damaged: run `orcas fsck --repair`, or start the server, which takes what is "
+            "intact from the file and its copy."
+        )
+    if denied:
+        raise OrcasError(
+            f"The rights of {denied[0]} were damaged, and deny everything: set them anew, and remove the statement "
+            "OrcasDamaged."
+        )
 
 
 def _end_without(files: list[str]) -> None:

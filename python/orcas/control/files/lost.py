@@ -15,7 +15,7 @@ from orcas.control.database import DamagedError, check_secrets, read_database
 from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, QUOTAS_NAME, ROOT_NAME, USAGE_NAME
 from orcas.control.files.twice import copy_of, is_present
 from orcas.control.quotas import read_quotas
-from orcas.control.root import note_files, noted_files
+from orcas.control.root import known_owner, note_files, noted_files
 from orcas.errors import UnavailableError, because
 
 _CONTENT: Final = {DATABASE_NAME: "all identities except root", QUOTAS_NAME: "the quotas of owners"}
@@ -111,11 +111,6 @@ def _lost_of_identities(directory: Path, noted: frozenset[str]) -> list[str]:
         return []
     lost, cipher = [], None
     try:
-        if read_database(path) is None:
-            lost.append(DATABASE_NAME)
-    except DamagedError:
-        lost.append(DATABASE_NAME)
-    try:
         # Only the keyring could tell more of one that is sealed.
         if not is_key_sealed(directory):
             cipher = read_cipher(directory, None)
@@ -123,6 +118,11 @@ def _lost_of_identities(directory: Path, noted: frozenset[str]) -> list[str]:
                 lost.append(KEY_NAME)
     except UnavailableError:
         lost.append(KEY_NAME)
+    try:
+        if read_database(path, [] if cipher is None else cipher.seals(), known_owner(directory) or "").content is None:
+            lost.insert(0, DATABASE_NAME)
+    except DamagedError:
+        lost.insert(0, DATABASE_NAME)
     try:
         if cipher is not None and not lost:
             check_secrets(path, cipher)

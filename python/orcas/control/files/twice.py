@@ -35,6 +35,11 @@ def read_copy(path: Path) -> bytes | None:
     return content if _verifies(head, content) else None
 
 
+def read_unverified(path: Path) -> bytes:
+    """What there is of the content of the copy, damaged or not."""
+    return _parts(path)[1]
+
+
 def is_refuted(path: Path, content: bytes) -> bool:
     """Whether the copy is damaged, but has the checksum of another content than this one, which `path` has."""
     head, other = _parts(path)

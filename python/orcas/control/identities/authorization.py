@@ -24,7 +24,9 @@ _PARAMETERS: Final = {"user": "UserName", "self": "UserName", "group": "GroupNam
 async def identity_policies(records: Records, entity: Entity) -> list[tuple[str, str]]:
     """The policies of a user, group or role, those of its groups included: where each is from, and its text."""
     found = []
-    for owner in [entity, *(await records.groups_of(entity) if entity.kind == "user" else [])]:
+    owners = [entity, *(await records.groups_of(entity) if entity.kind == "user" else [])]
+    await records.check(*(owner.id for owner in owners))
+    for owner in owners:
         documents = await records.documents(owner)
         found += [(f"{owner.kind} {owner.name}: {document.name}", document.text) for document in documents]
         for arn in await records.attached(owner):
@@ -37,7 +39,11 @@ async def identity_policies(records: Records, entity: Entity) -> list[tuple[str,
 async def managed_text(records: Records, account: str, arn: str) -> str | None:
     """The default version of a managed policy. None if there is none with this ARN."""
     policy = BUILTIN.get(arn) or await records.find(account, "policy", arn.rpartition("/")[2])
-    return None if policy is None or policy.arn != arn else (await default_of(records, policy)).text
+    if policy is None or policy.arn != arn:
+        return None
+    if isinstance(policy, Entity):
+        await records.check(policy.id)
+    return (await default_of(records, policy)).text
 
 
 async def principal_facts(records: Records, entity: Entity) -> dict[str, Any]:
@@ -100,6 +106,8 @@ async def authorize(call: Call, name: str, entry: Entry) -> None:
     if user is None or entry.service == "sts":
         return
     resource, target, shown = await _resource(call, name, entry)
+    if target is not None:
+        await call.records.check(target.id)
     facts = await caller_facts(call)
     context = {**call.caller.context, **times(), **await _conditions(call, target)}
     action = f"iam:{name}"

@@ -54,6 +54,11 @@ def new_id(kind: str) -> str:
     return _PREFIXES[kind] + "".join(secrets.choice(_ALPHABET) for _ in range(17))
 
 
+def kind_of(entity: str) -> str | None:
+    """The kind of what has this unique id."""
+    return next((kind for kind, prefix in _PREFIXES.items() if entity.startswith(prefix)), None)
+
+
 def arn_of(account: str, kind: str, path: str, name: str) -> str:
     """The ARN of what belongs to the account with this number."""
     return f"arn:aws:iam::{account}:{kind}{path}{name}"

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import aiosqlite
 
 from orcas.control.identities.names import arn_of, new_id, root_arn
+from orcas.control.seals import AMONG, among, unequal
+from orcas.errors import UnavailableError
 
 _COLUMNS: Final = "entities.id, account, number, kind, entities.name, path, entities.created_ms, boundary, details"
 _ENTITIES: Final = f"SELECT {_COLUMNS} FROM entities JOIN accounts ON accounts.id = account"
@@ -138,6 +140,22 @@ class Records:
         """The number of rows that the statement has changed."""
         async with self._connection.execute(statement, values) as done:
             return done.rowcount
+
+    # Seals.
+
+    async def broken(self, holders: Collection[str]) -> set[str]:
+        """Those whose rows are not those that were written, since the file is damaged."""
+        return unequal(await self.all(AMONG, among(holders)))
+
+    async def check(self, *holders: str) -> None:
+        """Called before anything is decided by the rows of these accounts and entities.
+
+        Raises:
+            UnavailableError: those of one are damaged.
+        """
+        broken = await self.broken(holders)
+        if broken:
+            raise _damaged(min(broken))
 
     # Accounts.
 
@@ -415,7 +433,16 @@ class Records:
 
 def _entity(row: Any) -> Entity:
     id_, account, number, kind, name, path, created_ms, boundary, details = row
-    return Entity(id_, account, number, kind, name, path, created_ms, boundary, json.loads(details))
+    try:
+        return Entity(id_, account, number, kind, name, path, created_ms, boundary, json.loads(details))
+    except ValueError:
+        raise _damaged(id_) from None
+
+
+def _damaged(holder: str) -> UnavailableError:
+    return UnavailableError(
+        f"control.db is damaged at {holder}: restart the server, which takes from the copy what is intact there."
+    )
 
 
 def _key(row: Any) -> Key:

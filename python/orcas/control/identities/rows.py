@@ -6,6 +6,7 @@ Policies of groups are those of their members. Must not know secrets, but for pa
 from __future__ import annotations
 
 import json
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Final, Protocol
@@ -14,6 +15,8 @@ from orcas.control.identities.builtin import BUILTIN, builtin_document
 from orcas.control.identities.names import account_number, arn_of, root_arn
 from orcas.control.identities.records import Changes, Records, inline_id, session_id
 from orcas.control.identities.snapshot import Delta, IdentityRow, IdentitySnapshot, KeyRow, LimitRow, PolicyRow
+from orcas.control.seals import LIMITS
+from orcas.errors import UnavailableError
 
 
 class Pair(Protocol):
@@ -29,6 +32,10 @@ Decrypt = Callable[[str, str, bytes, bytes], str]
 
 # A list in JSON takes the place of a list of placeholders, of which SQLite has few.
 _AMONG: Final = "(SELECT value FROM json_each(?))"
+# The holder of what is not there.
+_LOST: Final = ""
+
+log = logging.getLogger("orcas")
 
 
 async def snapshot(records: Records, decrypt: Decrypt, root: Pair) -> IdentitySnapshot:
@@ -53,9 +60,11 @@ async def delta(records: Records, decrypt: Decrypt, changes: Changes) -> Delta:
     """What `changes` is about, as it is now, and the ids of what is no more."""
     accounts = [account for account in await records.accounts() if account.id in changes.accounts]
     identities = [_root_row(account.number, account.name) for account in accounts]
-    identities += await _identities(records, changes.entities) if changes.entities else []
+    denied = await _denied(records, changes)
+    sound = changes.entities.keys() - denied
+    identities += await _identities(records, sound) if sound else []
     policies = await _policies(records, changes.policies) if changes.policies else []
-    keys, sessions = await _keys(records, decrypt, changes.keys) if changes.keys else ([], [])
+    keys, sessions = await _keys(records, decrypt, changes.keys, denied) if changes.keys else ([], [])
     policies += sessions
     limits = [(row[0], *await records.limits(row[3])) for row in identities if row[1] == "user"]
     limits += [(row[0], *await records.limits(row[0])) for row in keys]
@@ -150,21 +159,66 @@ async def _limits(records: Records) -> list[LimitRow]:
     return found + [(key, *rates) for key, *rates in await records.all(of_keys)]
 
 
+async def _denied(records: Records, changes: Changes) -> set[str]:
+    """The ids of users and roles among those that changed whose rights are damaged on the disk, since the start."""
+    ids = json.dumps(list(changes.entities))
+    given: dict[str, set[str]] = {each: {each, f"{LIMITS}{each}"} for each in changes.entities}
+    owners = defaultdict(set)
+    for user, group in await records.all(f"SELECT user, team FROM members WHERE user IN {_AMONG}", ids):
+        given[user].add(group)
+        owners[group].add(user)
+    for each in changes.entities:
+        owners[each].add(each)
+    query = f"""SELECT entity, policy FROM attachments WHERE entity IN {_AMONG}
+        UNION ALL SELECT id, boundary FROM entities WHERE boundary IS NOT NULL AND id IN {_AMONG}"""
+    among = json.dumps(list(owners))
+    used = [(owner, arn) for owner, arn in await records.all(query, among, among) if arn not in BUILTIN]
+    found = await _managed(records, {arn for _, arn in used})
+    for owner, arn in used:
+        for each in owners[owner]:
+            # One that is not there might have denied something.
+            given[each].add(found.get(arn, _LOST))
+    broken = await records.broken({holder for holders in given.values() for holder in holders} | changes.accounts)
+    denied = {each for each, holders in given.items() if _LOST in holders or holders & broken}
+    for each in sorted(denied | broken):
+        log.error("control.db is damaged at %s, which is denied everything: restart the server", each)
+    return denied | (broken & changes.accounts)
+
+
+async def _managed(records: Records, arns: Collection[str]) -> dict[str, str]:
+    """The ids of managed policies by ARN."""
+    query = f"""SELECT number, path, entities.name, entities.id FROM accounts CROSS JOIN entities ON accounts.id = account
+        WHERE kind = 'policy' AND entities.name IN {_AMONG}"""
+    rows = await records.all(query, json.dumps([arn.rpartition("/")[2] for arn in arns])) if arns else []
+    return {arn_of(number, "policy", path, name): entity for number, path, name, entity in rows}
+
+
 async def _keys(
-    records: Records, decrypt: Decrypt, keys: Collection[str] | None
+    records: Records, decrypt: Decrypt, keys: Collection[str] | None, denied: Collection[str] = ()
 ) -> tuple[list[KeyRow], list[PolicyRow]]:
-    """Access keys, and the policies that they have themselves."""
+    """Access keys, and the policies that they have themselves. Without those of who is `denied`."""
     among, given = _among("access_key", keys)
-    query = f"""SELECT access_key, coalesce(user, access_keys.account), nonce, secret, number, path, entities.name, active,
+    query = f"""SELECT access_key, user, access_keys.account, nonce, secret, number, path, entities.name, active,
             session_policy
         FROM access_keys JOIN accounts ON accounts.id = access_keys.account LEFT JOIN entities ON entities.id = user
         WHERE {among} ORDER BY access_key"""
     found: list[KeyRow] = []
     sessions: list[PolicyRow] = []
-    for access_key, owner, nonce, secret, number, path, name, active, session in await records.all(query, *given):
+    for access_key, user, account, nonce, secret, number, path, name, active, session in await records.all(
+        query, *given
+    ):
+        owner = user or account
+        # A user that is lost is not the root of its account.
+        if owner in denied or (user is not None and name is None):
+            continue
+        try:
+            plain = decrypt(access_key, owner, nonce, secret)
+        except UnavailableError:
+            log.error("The secret of access key %s is damaged: delete the key, and make another one", access_key)
+            continue
         arn = root_arn(number) if name is None else arn_of(number, "user", path, name)
         policy = None if session is None else session_id(access_key)
-        found.append((access_key, decrypt(access_key, owner, nonce, secret), arn, policy, bool(active)))
+        found.append((access_key, plain, arn, policy, bool(active)))
         if policy is not None:
             sessions.append((policy, session))
     return found, sessions

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 
 _ORIGINS: Final = """
 CREATE TABLE origins (
     bucket TEXT PRIMARY KEY, details TEXT NOT NULL, nonce BLOB NOT NULL, secret BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
+"""
+
+# Of the rows of each holder: see `control/seals.py`.
+_SEALS: Final = """
+CREATE TABLE seals (id TEXT PRIMARY KEY, seal BLOB NOT NULL) STRICT, WITHOUT ROWID;
 """
 
 _ADDED: Final = f"""
@@ -22,7 +27,7 @@ CREATE TABLE audit (
 CREATE TABLE session_keys (
     id TEXT PRIMARY KEY, nonce BLOB NOT NULL, secret BLOB NOT NULL, created_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-{_ORIGINS}"""
+{_ORIGINS}{_SEALS}"""
 
 # `entities`: users, groups, roles and managed policies. `documents`: inline policies by name, versions of managed policies.
 # `members`: groups and users. `access_keys`: those without a user belong to the root of the account. `limits`: of users by
@@ -74,14 +79,16 @@ DROP TABLE former_keys;
 DROP TABLE identities;
 """
 
-# By the schema that was there. Schema 2 had no limits, no audit log and no sessions, schema 3 no origins.
-STEPS: Final = {0: SCHEMA, 1: FROM_ONE, 2: _ADDED, 3: _ORIGINS}
+# By the schema that was there. Schema 2 had no limits, no audit log and no sessions, schema 3 no origins, schema 4 no
+# seals.
+STEPS: Final = {0: SCHEMA, 1: FROM_ONE, 2: _ADDED, 3: f"{_ORIGINS}{_SEALS}", 4: _SEALS}
 
 _OF_ACCOUNTS: Final = """SELECT access_key, coalesce(user, account) AS owner, nonce, secret,
     user IS NULL AND account IN (SELECT id FROM accounts WHERE name = 'root') AS is_root FROM access_keys"""
 _OF_SESSIONS: Final = f"{_OF_ACCOUNTS} UNION ALL SELECT id, 'session', nonce, secret, 0 FROM session_keys"
 # What owns the secrets of origins.
 ORIGIN: Final = "origin"
+_OF_ORIGINS: Final = f"{_OF_SESSIONS} UNION ALL SELECT bucket, '{ORIGIN}', nonce, secret, 0 FROM origins"
 # By schema, because tools read databases that no server has opened since. Access key, owner, nonce, secret, and whether it
 # is the key of root.
 STORED_KEYS: Final = {
@@ -89,11 +96,13 @@ STORED_KEYS: Final = {
         AS is_root FROM access_keys""",
     2: _OF_ACCOUNTS,
     3: _OF_SESSIONS,
-    4: f"{_OF_SESSIONS} UNION ALL SELECT bucket, '{ORIGIN}', nonce, secret, 0 FROM origins",
+    4: _OF_ORIGINS,
+    5: _OF_ORIGINS,
 }
 STORED_OWNERS: Final = {
     1: "SELECT 1 FROM identities WHERE id = ?",
     2: "SELECT 1 FROM accounts WHERE id = ?",
     3: "SELECT 1 FROM accounts WHERE id = ?",
     4: "SELECT 1 FROM accounts WHERE id = ?",
+    5: "SELECT 1 FROM accounts WHERE id = ?",
 }

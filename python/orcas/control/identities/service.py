@@ -122,11 +122,7 @@ class Identities:
         return await all_identities(self._connection, self._secrets, self._root)
 
     async def open_sessions(self) -> None:
-        """Let the engine open the tokens of sessions that were issued before.
-
-        Raises:
-            UnavailableError: one cannot be decrypted with the key of this directory.
-        """
+        """Let the engine open the tokens of sessions that were issued before."""
         async with self.lock:
             await self._sessions.load()
 
@@ -177,6 +173,8 @@ class Identities:
             known = await records.account(account)
             name = issuer.removeprefix("https://")
             found = None if known is None else await records.find(known.id, PROVIDER, name)
+            if found is not None:
+                await records.check(found.id)
             return found if found is not None and found.details["url"] == issuer else None
 
     async def named(self, kind: str, names: Iterable[str]) -> dict[str, Named]:
@@ -339,6 +337,7 @@ class Identities:
         if key is None:
             # It was deleted a moment ago.
             raise IamError("AccessDenied", "The security token included in the request is invalid.")
+        await records.check(key.user or key.account)
         user = None if key.user is None else await records.by_id(key.user)
         return Caller(await _account(records, key.account), user, key, context=context)
 
@@ -353,6 +352,7 @@ class Identities:
             user = None if root is not None else await records.by_id(claims.id)
             account = root if user is None else await records.account(user.account)
             if account is not None:
+                await records.check(claims.id)
                 return Caller(account, user, session=claims, context=context)
         raise IamError("InvalidClientTokenId", "The security token included in the request is invalid.")
 

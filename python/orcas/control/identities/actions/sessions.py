@@ -146,6 +146,8 @@ async def _role(call: Call, arn: str) -> tuple[Account | None, Entity | None]:
         raise _invalid("roleArn", f"{arn} is invalid")
     account = await call.records.account(match[1])
     role = None if account is None else await call.records.find(account.id, "role", match[2])
+    if role is not None:
+        await call.records.check(role.id)
     return account, role if role is not None and role.arn == arn else None
 
 

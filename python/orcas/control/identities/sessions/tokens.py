@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import logging
 import os
 import secrets
 import string
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from orcas.control.cipher import open_message, seal_message
 from orcas.control.root import fresh_secret
+from orcas.errors import UnavailableError
 
 if TYPE_CHECKING:
     import aiosqlite
@@ -30,6 +32,8 @@ TOKEN_MAX: Final = 8_192
 _BOUND: Final = b"orcas session token"
 _VERSION: Final = b"\x01"
 _ID_BYTES: Final = 8
+
+log = logging.getLogger("orcas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +108,16 @@ class SessionKeys:
         return self._opener.now_ms()
 
     async def load(self) -> list[tuple[bytes, bytes, int]]:
-        """Read the keys, and let the engine know them.
-
-        Raises:
-            UnavailableError: one cannot be decrypted with the key of this directory.
-        """
+        """Read the keys, and let the engine know them."""
         if self._keys is None:
             query = "SELECT id, nonce, secret, created_ms FROM session_keys ORDER BY created_ms"
-            self._keys = [
-                (bytes.fromhex(name), bytes.fromhex(self._encrypting.decrypt(name, "session", nonce, secret)), created)
-                for name, nonce, secret, created in await self._connection.execute_fetchall(query)
-            ]
+            self._keys = []
+            for name, nonce, secret, created in await self._connection.execute_fetchall(query):
+                try:
+                    key = bytes.fromhex(self._encrypting.decrypt(name, "session", nonce, secret))
+                    self._keys.append((bytes.fromhex(name), key, created))
+                except (UnavailableError, ValueError):
+                    log.error("A key of sessions is damaged: those sealed with it are over")
             self._tell()
         return self._keys
 

@@ -1,0 +1,214 @@
+"""Seals of the rows of `control.db` that decide who may do what, so that damage is noticed when they are read.
+
+Each row belongs to a holder, such as a user or a managed policy. The seal of a holder is the sum of keyed hashes of its
+rows, so a row that was changed, lost or put elsewhere is noticed. Triggers of the connection that writes keep the seals, by
+what each statement adds and takes away: damage that was there before stays noticed. Must not know rules of identities.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+SEAL_BYTES: Final = 16
+# The holder of the chain head of the audit log.
+AUDIT: Final = "audit"
+# The holder of the number of the schema.
+SCHEMA_NUMBER: Final = "schema"
+# What the holder of the limits of a user or access key begins with.
+LIMITS: Final = "limits "
+# The functions of the connection, in SQL: a seal with a row more, and with one less.
+_WITH: Final = "seal_with"
+_WITHOUT: Final = "seal_without"
+_MODULUS: Final = 1 << 8 * SEAL_BYTES
+_NONE: Final = f"zeroblob({SEAL_BYTES})"
+_AMONG: Final = "IN (SELECT value FROM json_each(?1))"
+_NUMBERS: Final = frozenset({"created_ms", "active", "requests_per_sec", "bytes_per_sec", "sequence"})
+_BLOBS: Final = frozenset({"nonce", "secret"})
+
+
+class Rows(NamedTuple):
+    """The rows of a table. `holder`: an expression for the holder of a row.
+
+    `leads`: a holder is there if such a row is. `among`: what finds the rows of some holders. `keys`: so many of the columns
+    are the key of the table.
+    """
+
+    table: str
+    holder: str
+    columns: tuple[str, ...]
+    leads: bool
+    among: tuple[str, ...]
+    keys: int = 1
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """The columns that have text."""
+        return frozenset(self.columns) - _NUMBERS - _BLOBS - (frozenset({"id"}) if self.table == AUDIT else frozenset())
+
+    def sealed(self, row: str) -> str:
+        """What a function is given of a row. As bytes, because damaged text could not be passed."""
+        return f"'{self.table}', " + ", ".join(f"CAST({row}.{column} AS BLOB)" for column in self.columns)
+
+
+def _of(table: str, column: str, columns: str, *, leads: bool = False, prefix: str = "", keys: int = 1) -> Rows:
+    holder = f"'{prefix}' || {{0}}.{column}" if prefix else f"{{0}}.{column}"
+    named = f"substr(value, {len(prefix) + 1}) FROM json_each(?1) WHERE substr(value, 1, {len(prefix)}) = '{prefix}'"
+    among = f"WHERE each.{column} IN (SELECT {named})"
+    return Rows(table, holder, tuple(columns.split()), leads, (among,), keys)
+
+
+# Of these columns: all that the schema has, but for when a key was used last.
+TABLES: Final = (
+    _of("accounts", "id", "id number name created_ms", leads=True),
+    _of("entities", "id", "id account kind name path created_ms boundary details", leads=True),
+    _of("tags", "entity", "entity name value", keys=2),
+    _of("documents", "entity", "entity name document created_ms", keys=2),
+    _of("attachments", "entity", "entity policy", keys=2),
+    _of("members", "user", "team user", keys=2),
+    Rows(
+        "access_keys", "coalesce({0}.user, {0}.account)",
+        ("access_key", "account", "user", "nonce", "secret", "created_ms", "active", "session_policy"), False,
+        # By the index, which begins with the account.
+        (
+            f"JOIN entities ON each.account = entities.account AND each.user = entities.id WHERE entities.id {_AMONG}",
+            f"WHERE each.user IS NULL AND each.account {_AMONG}",
+        ),
+    ),
+    _of("limits", "id", "id requests_per_sec bytes_per_sec", leads=True, prefix=LIMITS),
+    _of("session_keys", "id", "id nonce secret created_ms", leads=True, prefix="session "),
+    _of("origins", "bucket", "bucket details nonce secret", leads=True, prefix="origin "),
+    Rows(AUDIT, f"'{AUDIT}'", ("id", "sequence", "digest"), True, (f"WHERE '{AUDIT}' {_AMONG}",)),
+)  # fmt: skip
+
+
+def _query(*, among: bool) -> str:
+    """Seals as they are stored, and of each row the seal that it would have alone."""
+    parts = [f"SELECT 1, CAST(id AS BLOB), seal FROM seals {f'WHERE id {_AMONG}' if among else ''}"]
+    for rows in TABLES:
+        found = f"SELECT 0, CAST({rows.holder.format('each')} AS BLOB), {_WITH}({_NONE}, {rows.sealed('each')})"
+        parts += [f"{found} FROM {rows.table} AS each {which}" for which in (rows.among if among else ("",))]
+    if not among:
+        number = f"{_WITH}({_NONE}, '{SCHEMA_NUMBER}', CAST(user_version AS BLOB))"
+        parts.append(f"SELECT 0, CAST('{SCHEMA_NUMBER}' AS BLOB), {number} FROM pragma_user_version")
+    return " UNION ALL ".join(parts)
+
+
+_ALL: Final = _query(among=False)
+# Of holders in a JSON array.
+AMONG: Final = _query(among=True)
+
+
+class Seals:
+    """Makes seals with a key."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = blake2b(b"orcas control.db", key=key).digest()
+        self.functions: Mapping[str, Callable[..., bytes | None]] = {_WITH: self._with, _WITHOUT: self._without}
+
+    def _with(self, seal: bytes | None, table: str, *values: bytes | None) -> bytes | None:
+        return self._moved(seal, self._hash(table, values))
+
+    def _without(self, seal: bytes | None, table: str, *values: bytes | None) -> bytes | None:
+        return self._moved(seal, -self._hash(table, values))
+
+    def _moved(self, seal: bytes | None, by: int) -> bytes | None:
+        if seal is None or len(seal) != SEAL_BYTES:
+            # It is damaged itself.
+            return seal
+        return _bytes(int.from_bytes(seal, "little") + by)
+
+    def _hash(self, table: str, values: Iterable[object]) -> int:
+        parts = [table.encode()]
+        for value in values:
+            if value is None:
+                parts.append(b"-")
+                continue
+            content = value if isinstance(value, bytes) else str(value).encode()
+            parts.append(b"%d:%b" % (len(content), content))
+        return int.from_bytes(blake2b(b"".join(parts), digest_size=SEAL_BYTES, key=self._key).digest(), "little")
+
+    def sum(self, held: Mapping[str, Iterable[Iterable[object]]]) -> bytes:
+        """The seal of a holder with these rows, by table."""
+        return _bytes(sum(self._hash(table, values) for table, rows in held.items() for values in rows))
+
+    def is_of(self, connection: sqlite3.Connection, version: int) -> bool:
+        """Whether a database was sealed with this schema. The number that it has may be damaged."""
+        row = connection.execute("SELECT seal FROM seals WHERE id = ?", (SCHEMA_NUMBER,)).fetchone()
+        return row is not None and row[0] == self.sum({SCHEMA_NUMBER: [(version,)]})
+
+    def broken(self, connection: sqlite3.Connection) -> set[str]:
+        """The holders whose rows are not those that were sealed.
+
+        Raises:
+            sqlite3.Error: they cannot be read.
+        """
+        self._serve(connection)
+        return unequal(connection.execute(_ALL))
+
+    def seal_all(self, connection: sqlite3.Connection) -> None:
+        """Seal everything as it is, within a transaction."""
+        self._serve(connection)
+        _, sums = _sums(connection.execute(_ALL))
+        connection.execute("DELETE FROM seals")
+        connection.executemany("INSERT INTO seals VALUES (?, ?)", sums.items())
+
+    def _serve(self, connection: sqlite3.Connection) -> None:
+        for name, function in self.functions.items():
+            connection.create_function(name, -1, function, deterministic=True)
+
+
+def unequal(found: Iterable[Any]) -> set[str]:
+    """The holders whose rows are not those that were sealed, by the rows of a query of seals."""
+    stored, sums = _sums(found)
+    return {holder for holder in stored.keys() | sums.keys() if stored.get(holder) != sums.get(holder)}
+
+
+def among(holders: Collection[str]) -> str:
+    """What the query `AMONG` is given."""
+    return json.dumps(list(holders))
+
+
+def _sums(found: Iterable[Any]) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Seals as they are stored, and as they should be."""
+    stored, sums = {}, defaultdict[str, int](int)
+    for is_stored, holder, seal in found:
+        if is_stored:
+            stored[text(holder)] = seal
+        else:
+            sums[text(holder)] += int.from_bytes(seal, "little")
+    return stored, {holder: _bytes(total) for holder, total in sums.items()}
+
+
+def _bytes(total: int) -> bytes:
+    return (total % _MODULUS).to_bytes(SEAL_BYTES, "little")
+
+
+def text(content: Any) -> str:
+    """Text of a database. That of a damaged one may be anything."""
+    return content.decode(errors="backslashreplace") if isinstance(content, bytes) else ""
+
+
+def keeping() -> Iterator[str]:
+    """Statements that let a connection keep the seals, once it has the functions. Other connections must not write."""
+    # `INSERT OR REPLACE` is a removal too.
+    yield "PRAGMA recursive_triggers = ON"
+    for rows in TABLES:
+        new, old = rows.sealed("NEW"), rows.sealed("OLD")
+        holder, former = rows.holder.format("NEW"), rows.holder.format("OLD")
+        if rows.leads:
+            added = f"INSERT OR REPLACE INTO seals VALUES ({holder}, {_WITH}({_NONE}, {new}))"
+            removed = f"DELETE FROM seals WHERE id = {former}"
+        else:
+            added = f"UPDATE seals SET seal = {_WITH}(seal, {new}) WHERE id = {holder}"
+            removed = f"UPDATE seals SET seal = {_WITHOUT}(seal, {old}) WHERE id = {former}"
+        changed = f"UPDATE seals SET seal = {_WITH}({_WITHOUT}(seal, {old}), {new}) WHERE id = {former}"
+        trigger, on = f"CREATE TEMP TRIGGER sealed_{rows.table}", f"main.{rows.table}"
+        yield f"{trigger}_added AFTER INSERT ON {on} BEGIN {added}; END"
+        yield f"{trigger}_removed AFTER DELETE ON {on} BEGIN {removed}; END"
+        columns = ", ".join(rows.columns)
+        yield f"{trigger}_changed AFTER UPDATE OF {columns} ON {on} BEGIN {changed}; END"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -175,6 +176,54 @@ def test_requests_of_a_second(server: orcas.Server, control: Control, alice: dic
     assert (503 in answers) == (of == "user")
     put_limits(server, **named)
     assert [wire("GET", "/bucket").status for _ in range(5)] == [200] * 5
+
+
+def assumed(server: orcas.Server, who: dict[str, str], role: str) -> dict[str, str]:
+    """Credentials of a role for who has these, which may be temporary."""
+    sts = server.client(
+        "sts", aws_access_key_id=who["AccessKeyId"], aws_secret_access_key=who["SecretAccessKey"],
+        aws_session_token=who.get("SessionToken"),
+    )  # fmt: skip
+    credentials: dict[str, str] = sts.assume_role(RoleArn=role, RoleSessionName="session")["Credentials"]
+    return credentials
+
+
+@pytest.mark.parametrize("of", ["user", "key"])
+def test_a_session_of_a_role_has_no_more_than_who_assumed_it(
+    server: orcas.Server, control: Control, alice: dict[str, str], of: str
+) -> None:
+    iam, full = server.client("iam"), "arn:aws:iam::aws:policy/AmazonS3FullAccess"
+    account = server.client("sts").get_caller_identity()["Account"]
+    principal = {"AWS": [account, f"arn:aws:iam::{account}:user/alice"]}
+    trust = {"Statement": {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}}
+    roles = [f"first-{of}", f"second-{of}"]
+    for name in roles:
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))
+        iam.attach_role_policy(RoleName=name, PolicyArn=full)
+    assume = {"Statement": {"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "*"}}
+    iam.put_role_policy(RoleName=roles[0], PolicyName="assume", PolicyDocument=json.dumps(assume))
+    first, second = (f"arn:aws:iam::{account}:role/{name}" for name in roles)
+    once = assumed(server, alice, first)
+    sessions = {"one": once, "chained": assumed(server, once, second), "of root": assumed(server, root(server), first)}
+    wires = {
+        name: Wire(
+            server.endpoint,
+            Identity(it["AccessKeyId"], it["SecretAccessKey"], "us-east-1", session_token=it["SessionToken"]),
+        )
+        for name, it in sessions.items()
+    }
+    named = {"UserName": "alice"} if of == "user" else {"AccessKeyId": alice["AccessKeyId"]}
+    put_limits(server, **named, RequestsPerSecond=1)
+    for name in ("one", "chained"):
+        assert until_refused(wires[name]).code == "SlowDown", name
+        control.advance(seconds=1)
+    assert [wires["of root"]("GET", "/bucket").status for _ in range(20)] == [200] * 20
+    put_limits(server, **named)
+    assert [wires["chained"]("GET", "/bucket").status for _ in range(5)] == [200] * 5
+
+
+def root(server: orcas.Server) -> dict[str, str]:
+    return {"AccessKeyId": server.access_key, "SecretAccessKey": server.secret_key}
 
 
 def test_bytes_of_a_second(server: orcas.Server, control: Control, alice: dict[str, str]) -> None:

@@ -303,6 +303,19 @@ def test_sessions_that_were_issued_before_a_time_are_revoked(place: Place, assum
     assert (place.reads(old), place.reads(new)) == ("AccessDenied", "")
 
 
+def test_temporary_credentials_are_without_a_second_factor(place: Place) -> None:
+    """As on AWS, a key that is no temporary one does not say either."""
+    name, arn = place.role(trust({"AWS": place.account}))
+    condition = {"Bool": {"aws:MultiFactorAuthPresent": "false"}}
+    denial = statement("Deny", "s3:*", Condition=condition)
+    place.iam.put_role_policy(RoleName=name, PolicyName="factor", PolicyDocument=denial)
+    user, key = place.user(statement())
+    place.iam.put_user_policy(UserName=user.rpartition("/")[2], PolicyName="factor", PolicyDocument=denial)
+    own = place.client("sts", key).get_session_token()["Credentials"]
+    role = place.sts.assume_role(RoleArn=arn, RoleSessionName="session")["Credentials"]
+    assert [place.reads(each) for each in (key, own, role)] == ["", "AccessDenied", "AccessDenied"]
+
+
 def test_session_tags(place: Place) -> None:
     user, key = place.user()
     condition = {"StringEquals": {"aws:PrincipalTag/team": "red"}}

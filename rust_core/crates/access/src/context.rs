@@ -36,6 +36,8 @@ impl Context for Request<'_> {
             "aws:principalarn" if principal.kind == Kind::Role => &principal.identity_arn,
             "aws:principalarn" => &principal.arn,
             "aws:tokenissuetime" => &principal.issued,
+            // As on AWS, only temporary credentials have it. Nobody gets them with a second factor here.
+            "aws:multifactorauthpresent" if !principal.issued.is_empty() => "false",
             "aws:federatedprovider" => &principal.provider,
             "aws:principalaccount" => &principal.account,
             "aws:principaltype" if principal.kind != Kind::Role && principal.is_session() => Kind::Federated.name(),

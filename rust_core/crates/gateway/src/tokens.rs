@@ -31,6 +31,9 @@ pub struct Claims {
     pub id: String,
     /// The access key that has asked for it; none for a role.
     pub by: Option<String>,
+    /// ARNs and access keys of those who have asked for it, and for what they have asked with: their limits are its own.
+    #[serde(default)]
+    pub limited: Vec<String>,
     /// Who it is, where that is not the user itself.
     pub arn: Option<String>,
     /// `aws:userid`

@@ -174,12 +174,24 @@ async def _assumed(
     credentials, share = await _issue(
         call, seconds, identity=role.arn, id=role.id, by=None, arn=arn, user_id=user_id, tags=tags,
         transitive=transitive, policies=policies, document=document, provider=None if web is None else web.arn,
-        name=name,
+        name=name, limited=_limited(call),
     )  # fmt: skip
     return {
         "Credentials": credentials, "AssumedRoleUser": {"AssumedRoleId": user_id, "Arn": arn},
         "PackedPolicySize": share,
     }  # fmt: skip
+
+
+def _limited(call: Call) -> list[str]:
+    """Whose limits count for a session of a role: those of all who have led to it. Nobody has more by a session."""
+    caller = call.caller
+    if caller.web is not None:
+        return []
+    if caller.session is not None:
+        given = [caller.session.identity, caller.session.by, *caller.session.limited]
+    else:
+        given = [caller.arn, call.root_key if caller.key is None else caller.key.access_key]
+    return list(dict.fromkeys(each for each in given if each is not None))
 
 
 async def _resource_tags(call: Call, role: Entity) -> dict[str, list[str]]:

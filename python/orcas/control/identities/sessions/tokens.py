@@ -62,6 +62,8 @@ class Claims:
     provider: str | None
     # That of a session of a role.
     name: str | None
+    # ARNs and access keys of those who have asked for it, and for what they have asked with: their limits count.
+    limited: list[str] = field(default_factory=list)
 
 
 class Secrets(Protocol):

@@ -64,8 +64,12 @@ impl Identities {
         let is_root = identity.principal.kind == Kind::Root
             && *identity.principal.canonical_id == *self.root()
             && session.is_none();
-        // A user has no more by a session of its own.
-        let limits = self.limits_of(&[&identity.principal.identity_arn, claims.by.as_deref().unwrap_or_default()]);
+        // Nobody has more by a session.
+        let mut limited = vec![&*identity.principal.identity_arn, claims.by.as_deref().unwrap_or_default()];
+        limited.extend(claims.limited.iter().map(String::as_str));
+        limited.sort_unstable();
+        limited.dedup();
+        let limits = self.limits_of(&limited);
         let owner = identity.principal.canonical_id.clone();
         let requester = Requester::new(owner, claims.access_key.clone(), is_root, identity);
         Some(Session {
@@ -169,6 +173,21 @@ mod tests {
         assert!(gone.session(token.as_bytes(), 2000).is_err() && again.session(token.as_bytes(), 2000).is_err());
         assert!(back.session(token.as_bytes(), 2000).is_ok());
         assert!(first.replaced(rows("AROA")).unwrap().session(token.as_bytes(), 2000).is_ok());
+    }
+
+    #[test]
+    fn a_session_has_the_limits_of_whoever_asked_for_it() {
+        let limited = |of: &str| IdentityTables { limits: vec![(of.into(), 5, 0)], ..rows("AROA") };
+        let user = "arn:aws:iam::111122223333:user/a";
+        let more = format!(r#", "limited": ["{user}", "AKIA1", "{ARN}"]"#);
+        for of in [user, "AKIA1", ARN] {
+            let identities = Identities::new(limited(of)).unwrap().with_session_keys(vec![(ID, Secret::new(&[1; 32]))]);
+            let limits = |more: &str| {
+                let session = identities.session(sealed([1; 32], &claims(more)).as_bytes(), 2000).unwrap();
+                session.requester.limits.as_ref().map_or(0, |limits| limits.len())
+            };
+            assert_eq!([limits(&more), limits("")], [1, usize::from(of == ARN)], "{of}");
+        }
     }
 
     #[test]

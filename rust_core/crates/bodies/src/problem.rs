@@ -314,6 +314,19 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         Refusal::TokenReused => ErrorCode::IdempotencyParameterMismatch.into(),
         // Only after several attempts: the source changes faster than it can be read.
         Refusal::SourceChanged => ErrorCode::OperationAborted.into(),
+        Refusal::Withheld { tags } => {
+            let message = match tags {
+                true => {
+                    "The source has tags: to copy or move them takes s3:GetObjectTagging of the source and \
+                     s3:PutObjectTagging of the new object"
+                }
+                false => {
+                    "The source has annotations: to copy or move them takes s3:GetObjectAnnotation of the source and \
+                     s3:PutObjectAnnotation of the new object"
+                }
+            };
+            S3Error::with(ErrorCode::AccessDenied, message)
+        }
         // Clients send the part again.
         Refusal::UploadSealed => {
             S3Error::with(ErrorCode::ServiceUnavailable, "The upload was just encrypted. Please send the part again.")

@@ -35,7 +35,7 @@ pub use limits::{
     PUT_SIZE_MAX,
 };
 pub use objects::attributes::{AttributeChange, CopyAttributes, UpdateVersion};
-pub use objects::conditions::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions};
+pub use objects::conditions::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions, Withheld};
 pub use objects::locks::check_object_lock;
 pub use objects::writes::{check_copy, check_source};
 pub use outcome::{ChecksumRefusal, Completed, Deleted, Expired, Failure, Outcome, Put, QuotaOf, Refusal};

@@ -174,6 +174,10 @@ pub enum Refusal {
     /// What the request was checked against was replaced since: the digests of a source, or an access control list; check
     /// and submit again.
     SourceChanged,
+    /// The sender may not hand over the tags of the source, or its annotations.
+    Withheld {
+        tags: bool,
+    },
     /// The upload was sealed while the body of a part arrived without encryption; look it up and send the part again.
     UploadSealed,
     /// The text of an annotation is sealed and its object is not encrypted, or the reverse; look the object up again.

@@ -8,6 +8,7 @@ mod cors;
 mod engine_options;
 mod events;
 mod forms;
+mod handed_over;
 mod header_rights;
 mod identities;
 mod instant;

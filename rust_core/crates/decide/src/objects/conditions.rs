@@ -1,6 +1,8 @@
 //! Conditions of requests on the object that they read or replace. What they mean is said in `objects`.
 
+use crate::outcome::Refusal;
 use orcas_checksum::Etag;
+use orcas_record::Attributes;
 
 /// `If-Match` or `If-None-Match` of a write or of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,24 @@ pub struct StateConditions {
     pub if_unmodified_since_s: Option<u64>,
 }
 
+/// What of its source the sender of a copy or a move may not hand over: a source that has it is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Withheld {
+    pub tags: bool,
+    pub annotations: bool,
+}
+
+impl Withheld {
+    /// # Errors
+    /// [`Refusal::Withheld`]
+    pub fn check(self, source: &Attributes) -> Result<(), Refusal> {
+        match (self.tags && !source.tags.is_empty(), self.annotations && !source.annotations.is_empty()) {
+            (false, false) => Ok(()),
+            (tags, _) => Err(Refusal::Withheld { tags }),
+        }
+    }
+}
+
 /// What must hold of the source of a copy or move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceConditions {
@@ -55,6 +75,7 @@ pub struct SourceConditions {
     /// Milliseconds since the Unix epoch, whole seconds.
     pub if_modified_since_ms: Option<u64>,
     pub if_unmodified_since_ms: Option<u64>,
+    pub withheld: Withheld,
 }
 
 /// Under which headers the conditions were sent.

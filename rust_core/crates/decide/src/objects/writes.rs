@@ -239,8 +239,9 @@ pub fn check_copy(version: &Version, conditions: &SourceConditions) -> Result<()
 /// (CopyObject, Amazon S3 API reference). Times are compared in whole seconds, as HTTP dates carry them.
 ///
 /// # Errors
-/// [`Refusal::PreconditionFailed`] with the header that failed.
+/// [`Refusal::PreconditionFailed`] with the header that failed, [`Refusal::Withheld`].
 pub fn check_source(version: &Version, conditions: &SourceConditions) -> Result<(), Refusal> {
+    conditions.withheld.check(&version.attributes)?;
     let failed = |condition| Err(Refusal::PreconditionFailed { condition });
     let [if_match, if_unmodified_since, if_none_match, if_modified_since] = names(conditions.kind);
     let modified_s = version.modified_ms / 1000;

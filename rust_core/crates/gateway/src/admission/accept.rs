@@ -134,6 +134,8 @@ impl Gateway {
         check_supported(&row.understood, &context.query, context.headers())?;
         self.check_not_salvage(operation)?;
         row.accept(&context).map_err(|Problem { error, fault }| {
+            // Whoever may not be allowed to do it once the body was read learns nothing about buckets and objects.
+            let error = if context.is_deferred { ErrorCode::AccessDenied.into() } else { error };
             let upload = context.query.get("uploadId").map(Cow::Borrowed);
             let named = Named { bucket: target.bucket().map(str::as_bytes), key: target.key(), upload };
             Problem { error: error.about(&named), fault }

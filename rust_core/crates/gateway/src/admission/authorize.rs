@@ -7,10 +7,13 @@ use crate::admission::access_decision::{Question, Resource, ResourceFacts};
 use crate::admission::circumstances::Circumstances;
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
-use crate::operations::{Handler, implemented};
+use crate::operations::implemented;
 use orcas_bodies::problem::Problem;
-use orcas_s3::operations::{Permission, Subject, manages_permissions};
+use orcas_s3::annotations::copies_annotations;
+use orcas_s3::operations::{Part, Permission, Subject, manages_permissions};
+use orcas_s3::stored_headers::OF_A_BODY;
 use orcas_s3::support::may_give_by_acl;
+use orcas_s3::tags::TaggingDirective;
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation};
 
@@ -22,34 +25,68 @@ impl RequestContext<'_> {
     /// `AccessDenied`, and those of a malformed source.
     pub fn authorize(&mut self, identities: &Identities) -> Result<(), Problem> {
         let permissions = self.operation.spec().permissions;
+        let of_target = |it: &&Permission| it.part.is_none() && it.subject != Subject::Source;
         if self.source.is_none() && permissions.iter().any(|it| it.subject == Subject::Source) {
             match self.named_source() {
                 Ok(source) => self.source = Some(source),
                 // Who may write to the target is told first if there is none.
                 Err(problem) => {
-                    let of_target = |permission: &&Permission| permission.subject != Subject::Source;
                     self.authorize_each(permissions.iter().filter(of_target), identities)?;
                     return Err(self.object().err().unwrap_or(problem));
                 }
             }
         }
-        self.authorize_each(permissions.iter(), identities)?;
-        self.authorize_headers(identities)
+        self.authorize_each(permissions.iter().filter(|it| it.part.is_none()), identities)?;
+        self.authorize_headers(identities)?;
+        self.withhold(identities);
+        Ok(())
     }
 
     /// Authorizes what the headers need beside the permissions of the row.
-    fn authorize_headers(&self, identities: &Identities) -> Result<(), Problem> {
+    fn authorize_headers(&mut self, identities: &Identities) -> Result<(), Problem> {
         if self.requester.is_root {
             return Ok(());
         }
         let subject = self.operation.spec().permissions[0].subject;
-        self.operation
-            .actions_of_headers(self.headers(), |name| takes(self.operation, name))
-            .try_for_each(|action| self.authorize_one(subject, |_| action, identities))
+        let of_body = |name: &[u8]| self.is_body_read && OF_A_BODY.iter().any(|of_body| of_body.as_bytes() == name);
+        let handler = implemented(self.operation);
+        let counts = |name: &[u8]| handler.is_some_and(|it| it.understood.takes(name)) || of_body(name);
+        let mut deferred = false;
+        for action in self.operation.actions_of_headers(self.headers(), counts) {
+            deferred |= self.authorize_one((subject, None), |_| action, identities)?;
+        }
+        self.is_deferred |= deferred;
+        Ok(())
+    }
+
+    /// Sets what of the source the sender may not hand over: nobody knows yet whether the source has it. On an untagged
+    /// object it does not matter.
+    fn withhold(&mut self, identities: &Identities) {
+        if self.requester.is_root {
+            return;
+        }
+        for permission in self.operation.spec().permissions {
+            let Some(part) = permission.part.filter(|part| self.hands_over(*part)) else { continue };
+            let action = |versioned| permission.action(versioned);
+            let denied = self.authorize_one((permission.subject, Some(part)), action, identities).is_err();
+            match part {
+                Part::Tags => self.withheld.tags |= denied,
+                Part::Annotations => self.withheld.annotations |= denied,
+            }
+        }
+    }
+
+    /// Whether a part of the source goes with it. A move takes everything.
+    fn hands_over(&self, part: Part) -> bool {
+        let is_copy = self.operation == Operation::CopyObject;
+        match part {
+            Part::Tags => !is_copy || TaggingDirective::parse(self.headers()) != Ok(TaggingDirective::Replace),
+            Part::Annotations => !is_copy || copies_annotations(self.headers()) != Ok(false),
+        }
     }
 
     fn authorize_each<'p>(
-        &self,
+        &mut self,
         permissions: impl Iterator<Item = &'p Permission>,
         identities: &Identities,
     ) -> Result<(), Problem> {
@@ -57,25 +94,27 @@ impl RequestContext<'_> {
             return Ok(());
         }
         for permission in permissions {
-            self.authorize_one(permission.subject, |versioned| permission.action(versioned), identities)?;
+            let action = |versioned| permission.action(versioned);
+            self.is_deferred |= self.authorize_one((permission.subject, None), action, identities)?;
         }
         Ok(())
     }
 
-    /// `action`: whether the request names a version of the subject says which.
+    /// `action`: whether the request names a version of the subject says which. Returns whether that depends on the body,
+    /// with which it is decided again.
     fn authorize_one(
         &self,
-        subject: Subject,
+        (subject, part): (Subject, Option<Part>),
         action: impl FnOnce(bool) -> &'static str,
         identities: &Identities,
-    ) -> Result<(), Problem> {
+    ) -> Result<bool, Problem> {
         let of_query = self.query.get("versionId").map(String::from_utf8_lossy);
         let (resource, version) = match subject {
             Subject::Service => (Resource::Service, None),
             Subject::Bucket => (Resource::Bucket(self.target_bucket()?), None),
             // Each entry is authorized once the body has been read; that takes a signature.
             Subject::Entries if self.requester.is_anonymous() => return Err(ErrorCode::AccessDenied.into()),
-            Subject::Entries => return Ok(()),
+            Subject::Entries => return Ok(false),
             Subject::Object => {
                 let key = self.target.key().ok_or_else(misrouted)?;
                 (Resource::Object { bucket: self.target_bucket()?, key }, of_query)
@@ -87,14 +126,20 @@ impl RequestContext<'_> {
         };
         let action = action(version.is_some());
         let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
-        Ok(self.gateway.authorize(identities, &question, &self.circumstances(version.as_deref()))?)
+        let circumstances = Circumstances { part, ..self.circumstances(version.as_deref()) };
+        match self.gateway.authorize(identities, &question, &circumstances) {
+            Err(_) if circumstances.is_uncertain.get() && self.operation.body_asks() && !self.is_body_read => Ok(true),
+            decided => Ok(decided.map(|()| false)?),
+        }
     }
 
     /// Whether it changes who may do what, so that the audit log has it.
     pub fn is_audited(&self) -> bool {
         let in_row = || self.operation.spec().permissions.iter().any(|it| manages_permissions(it.action(false)));
         let in_headers = || {
-            let mut actions = self.operation.actions_of_headers(self.headers(), |name| takes(self.operation, name));
+            let handler = implemented(self.operation);
+            let takes = |name: &[u8]| handler.is_some_and(|it| it.understood.takes(name));
+            let mut actions = self.operation.actions_of_headers(self.headers(), takes);
             actions.any(|action| manages_permissions(action) && (!names_acl(action) || may_give_by_acl(self.headers())))
         };
         self.operation.changes() && (in_row() || in_headers())
@@ -111,6 +156,8 @@ impl RequestContext<'_> {
             query: &self.query,
             source: self.source.as_ref(),
             version,
+            part: None,
+            is_body_read: self.is_body_read,
             is_uncertain: Cell::new(false),
             decisions: Some(&self.decisions),
         }
@@ -134,12 +181,6 @@ impl RequestContext<'_> {
         };
         Ok(source?)
     }
-}
-
-/// Whether an operation takes a header that some others refuse or pass over.
-pub fn takes(operation: Operation, header: &[u8]) -> bool {
-    let Some(Handler { understood, .. }) = implemented(operation) else { return false };
-    understood.attributes.iter().chain(understood.extensions).any(|name| name.as_bytes() == header)
 }
 
 /// Whether an action is needed for the headers of an access control list.

@@ -10,8 +10,11 @@ use crate::admission::request_context::RequestContext;
 use crate::gateway::Gateway;
 use orcas_access::Context;
 use orcas_http::{Headers, Query, timestamp};
+use orcas_s3::Operation;
+use orcas_s3::operations::Part;
+use orcas_s3::stored_headers::{LOCATION, OF_A_BODY};
+use orcas_s3::tags::{self, TaggingDirective};
 use orcas_s3::target::CopySource;
-use orcas_s3::{Operation, tags};
 use orcas_sigv4::Authentication;
 
 /// A request as conditions see it.
@@ -26,7 +29,11 @@ pub struct Circumstances<'a> {
     pub source: Option<&'a CopySource>,
     /// The version that the action is about, if the request names one.
     pub version: Option<&'a str>,
-    /// Something was asked that only the body of the request says. An access decision then does not count.
+    /// What of the source the action hands over.
+    pub part: Option<Part>,
+    /// The headers have what the body asks for.
+    pub is_body_read: bool,
+    /// Something was asked that only the body of the request says, or the source. An access decision then does not count.
     pub is_uncertain: Cell<bool>,
     /// Where access decisions are noted, if the logs want them.
     pub decisions: Option<&'a DecisionLog>,
@@ -34,11 +41,11 @@ pub struct Circumstances<'a> {
 
 /// The same without the head, for what is authorized after that is gone.
 pub struct KeptCircumstances {
-    ingress: Ingress,
-    how: Authentication,
-    operation: Operation,
-    headers: Vec<(Vec<u8>, Vec<u8>)>,
-    query: Query,
+    pub ingress: Ingress,
+    pub how: Authentication,
+    pub operation: Operation,
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    pub query: Query,
 }
 
 impl KeptCircumstances {
@@ -58,6 +65,14 @@ impl KeptCircumstances {
         Self { ingress: **ingress, how: *how, operation: *operation, headers: Vec::new(), query: Query::default() }
     }
 
+    /// With what the body asks for in place of the headers that it stands for, in lower case.
+    pub fn with_body(&self, asked: &[(&'static str, Vec<u8>)]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut headers = self.headers.clone();
+        headers.retain(|(name, _)| !OF_A_BODY.iter().any(|of_body| of_body.as_bytes() == name));
+        headers.extend(asked.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.clone())));
+        headers
+    }
+
     pub fn with<T>(
         &self,
         gateway: &Gateway,
@@ -75,6 +90,8 @@ impl KeptCircumstances {
             query: &self.query,
             source: None,
             version,
+            part: None,
+            is_body_read: false,
             is_uncertain: Cell::new(false),
             decisions,
         })
@@ -136,7 +153,10 @@ impl Circumstances<'_> {
             },
             "signatureage" => self.signature_age(each),
             "objectcreationoperation" => self.creates(each),
-            "locationconstraint" if self.operation == Operation::CreateBucket => self.is_uncertain.set(true),
+            "locationconstraint" if self.operation == Operation::CreateBucket => match self.is_body_read {
+                true => self.header(LOCATION, each),
+                false => self.is_uncertain.set(true),
+            },
             "x-amz-copy-source" => {
                 if let Some(CopySource { bucket, key, .. }) = self.source {
                     each(&format!("{bucket}/{}", String::from_utf8_lossy(key)));
@@ -148,6 +168,8 @@ impl Circumstances<'_> {
                         each(value);
                     }
                 }),
+                // What stands for a header in a body is none.
+                None if self.is_body_read && OF_A_BODY.contains(&key) => {}
                 None if key.starts_with("x-amz-") => self.header(key, each),
                 None => {}
             },
@@ -174,7 +196,8 @@ impl Circumstances<'_> {
     }
 
     fn of_lock(&self, name: &str, each: &mut dyn FnMut(&str)) {
-        if matches!(self.operation, Operation::PutObjectRetention | Operation::PutObjectLegalHold) {
+        let in_body = matches!(self.operation, Operation::PutObjectRetention | Operation::PutObjectLegalHold);
+        if in_body && !self.is_body_read {
             self.is_uncertain.set(true);
         } else {
             let mut header = String::from("x-amz-");
@@ -196,8 +219,14 @@ impl Circumstances<'_> {
 
     /// Each tag that an object is to get.
     fn tags(&self, each: &mut dyn FnMut(&str, &str)) {
-        if self.operation == Operation::PutObjectTagging {
+        let in_body = self.operation == Operation::PutObjectTagging && !self.is_body_read;
+        if in_body || self.part == Some(Part::Tags) {
             self.is_uncertain.set(true);
+            return;
+        }
+        // The header of a copy that takes the tags of its source says nothing.
+        let is_copy = self.operation == Operation::CopyObject;
+        if is_copy && TaggingDirective::parse(self.headers) != Ok(TaggingDirective::Replace) {
             return;
         }
         // Tags that cannot be read are refused with the other headers.

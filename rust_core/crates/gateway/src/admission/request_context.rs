@@ -16,6 +16,7 @@ use crate::requests::reply::Responder;
 use crate::requests::response::CorsLines;
 use orcas_bodies::intake::{DeclaredBody, transfer_encoded};
 use orcas_bodies::problem::Problem;
+use orcas_decide::Withheld;
 use orcas_http::{Headers, Query, RequestHead};
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::conditions::WriteCondition;
@@ -41,6 +42,12 @@ pub struct RequestContext<'a> {
     pub payload: &'a PayloadMode,
     /// The object that a copy or a move begins with, as authorized.
     pub source: Option<CopySource>,
+    /// What of the source may not go with it.
+    pub withheld: Withheld,
+    /// The headers have what the body asks for.
+    pub is_body_read: bool,
+    /// An action depends on what the body asks for: it is authorized again once that was read.
+    pub is_deferred: bool,
     /// The bucket, once it was looked up: the request counts as one to it.
     pub found: OnceCell<Arc<Bucket>>,
     /// A body follows the head.
@@ -80,6 +87,9 @@ impl<'a> RequestContext<'a> {
             how,
             payload,
             source,
+            withheld: Withheld::default(),
+            is_body_read: false,
+            is_deferred: false,
             found,
             has_body,
             cors,

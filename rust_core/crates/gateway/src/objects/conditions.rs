@@ -1,7 +1,7 @@
 //! Conversion of preconditions from the S3 form to the form of the engine.
 
 use orcas_checksum::Etag;
-use orcas_decide::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions};
+use orcas_decide::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions, Withheld};
 use orcas_s3::conditions::{DeleteCondition, ETagList, ReadConditions, RenameCondition, WriteCondition};
 
 /// The condition on the destination of a write.
@@ -58,5 +58,6 @@ pub fn source_conditions(conditions: &ReadConditions) -> SourceConditions {
         if_none_match: conditions.if_none_match.as_ref().map(|list| tags(list, true)),
         if_modified_since_ms: conditions.if_modified_since.map(time),
         if_unmodified_since_ms: conditions.if_unmodified_since.map(time),
+        withheld: Withheld::default(),
     }
 }

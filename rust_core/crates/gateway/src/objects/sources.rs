@@ -12,7 +12,7 @@ use crate::objects::versions::{shows_versions, version_id, version_name};
 use orcas_bodies::intake::refuse_body;
 use orcas_bodies::problem::Problem;
 use orcas_catalog::PinnedObject;
-use orcas_decide::{self as decide, Move, Precondition, Put, SourceConditions, SourceKind};
+use orcas_decide::{self as decide, Move, Precondition, Put, SourceConditions, SourceKind, Withheld};
 use orcas_record::{Bucket, VersionId};
 use orcas_s3::conditions::ReadConditions;
 use orcas_s3::metadata::refuse_object_headers;
@@ -22,7 +22,9 @@ use orcas_s3::{ErrorCode, S3Error};
 
 pub struct Source {
     pub name: CopySource,
-    pub conditions: ReadConditions,
+    conditions: ReadConditions,
+    /// What the sender may not hand over.
+    withheld: Withheld,
     /// `x-amz-source-expected-bucket-owner`
     expected_owner: Option<Vec<u8>>,
 }
@@ -32,7 +34,7 @@ impl Source {
         let name = context.source.clone();
         let name = name.ok_or_else(|| Problem::internal("an operation has a source that was not authorized"))?;
         let expected_owner = context.headers().get("x-amz-source-expected-bucket-owner").map(<[u8]>::to_vec);
-        Ok(Self { name, conditions: conditions.at(now_ms), expected_owner })
+        Ok(Self { name, conditions: conditions.at(now_ms), withheld: context.withheld, expected_owner })
     }
 
     /// With the conditions of copies.
@@ -52,6 +54,11 @@ impl Source {
             }
             _ => Ok(bucket),
         }
+    }
+
+    /// For the engine.
+    pub fn decided(&self, kind: SourceKind) -> SourceConditions {
+        SourceConditions { kind, withheld: self.withheld, ..source_conditions(&self.conditions) }
     }
 
     pub fn key(&self) -> Bytes {
@@ -74,6 +81,7 @@ impl Source {
             let message = "The source of a copy request may not specifically refer to a delete marker by version id.";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
+        self.withheld.check(&version.attributes)?;
         self.conditions.judge_source(&version.etag, i64::try_from(version.modified_ms).unwrap_or(i64::MAX))?;
         Ok((bucket, found))
     }
@@ -122,7 +130,7 @@ impl Moving {
         Ok(Box::new(Move {
             from_bucket: from.id,
             from_key: self.source.key(),
-            from_conditions: SourceConditions { kind, ..source_conditions(&self.source.conditions) },
+            from_conditions: self.source.decided(kind),
             bucket: self.bucket.id,
             key: self.key.clone(),
             precondition: self.precondition.clone(),

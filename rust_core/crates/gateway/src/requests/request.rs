@@ -16,6 +16,7 @@ use crate::admission::identities::Requester;
 use crate::admission::missing::Stranger;
 use crate::admission::request_context::RequestContext;
 use crate::gateway::Gateway;
+use crate::requests::after_body::{AfterBody, AskedByBody};
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::reply::{Completion, Pending, Reply, Responder};
 use crate::requests::response::{Envelope, Response};
@@ -59,6 +60,11 @@ pub trait Operation: Sized + Send + Sync + 'static {
     /// Begins an operation without a body. On the event loop: does not block.
     fn begin(_pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
         Err(Problem::internal("an operation with a body was started without one"))
+    }
+
+    /// The headers that its body stands for, in an operation whose body asks for what conditions and actions are about.
+    fn asks(_pending: &PendingRequest<Self>, _content: &[u8]) -> Result<AskedByBody, Problem> {
+        Err(Problem::internal("nobody reads what the body of an operation asks for"))
     }
 
     /// Begins an operation with its collected body, once that is checked. Does not block. Not for uploads.
@@ -228,6 +234,8 @@ pub struct PendingRequest<O> {
     stranger: Option<Box<Stranger>>,
     note: Option<Box<Note>>,
     audited: Option<Box<Audited>>,
+    /// To authorize again with the body.
+    after_body: Option<Box<AfterBody>>,
     /// Access decisions that are not in the note, if the access log wants to know.
     pub judged: OnceLock<Box<LoggedDecisions>>,
     bucket: Option<Arc<Bucket>>,
@@ -283,6 +291,7 @@ impl<O: Operation> PendingRequest<O> {
             stranger: (!context.requester.is_root && !O::FOR_BROWSERS).then(|| Box::new(Stranger::of(context))),
             note: context.note(),
             audited: context.is_audited().then(|| Box::new(Audited::of(context))),
+            after_body: AfterBody::of(context),
             judged,
             bucket: context.found.get().cloned(),
             body,
@@ -382,7 +391,10 @@ impl<O: Operation> PendingRequest<O> {
                 declared.clone().with_length(content.len() as u64).verify(content, &self.gateway.buffers)?
             }
         };
-        let Some(upload) = self.input.upload() else { return O::take(self, content, &digests, slot) };
+        let Some(upload) = self.input.upload() else {
+            self.authorize_body(&content)?;
+            return O::take(self, content, &digests, slot);
+        };
         let (engine, size, digests) = (&self.gateway.engine, content.len() as u64, storage_plan.storable(digests));
         let sealing = storage_plan.sealing;
         let body = match sealing.encryption {
@@ -390,6 +402,19 @@ impl<O: Operation> PendingRequest<O> {
             Some(_) => engine.content().sealed_body(upload.bucket(), &sealing, &content)?,
         };
         Ok(self.submit(upload.intent(engine, size, &digests, body, &sealing)?, slot))
+    }
+
+    /// Authorizes what the body asks for, if anything.
+    fn authorize_body(&self, content: &[u8]) -> Result<(), Problem> {
+        let Some(after) = &self.after_body else { return Ok(()) };
+        let asked = O::asks(self, content)?;
+        after.authorize((&self.gateway, &self.responder), &self.requester, &asked, &self.judged)
+    }
+
+    /// Begins an operation without a body.
+    fn begin(self: &Arc<Self>, slot: u32) -> Result<Step, Problem> {
+        self.authorize_body(b"")?;
+        O::begin(self, slot)
     }
 
     /// The same for a body that may be a part of something. May block then.
@@ -491,11 +516,11 @@ impl<O: Operation> Request for PendingRequest<O> {
                 } else {
                     Ok(self.on_worker(slot, move |pending| match &pending.body {
                         BodyPlan::Whole(declared) => pending.take_part(declared, body, slot),
-                        BodyPlan::None | BodyPlan::Stream(_) => O::begin(pending, slot),
+                        BodyPlan::None | BodyPlan::Stream(_) => pending.begin(slot),
                     }))
                 }
             }
-            BodyPlan::None | BodyPlan::Stream(_) => O::begin(&self, slot),
+            BodyPlan::None | BodyPlan::Stream(_) => self.begin(slot),
         };
         match step {
             Ok(Step::Response(answer)) => Some(self.ready(Ok(answer))),

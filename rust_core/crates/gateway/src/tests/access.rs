@@ -410,12 +410,3 @@ fn a_service_account_may_do_no_more_than_its_own_policy_says() {
     assert_eq!(code(&site.by("SA", "GET", "/box/k", &[], b"")), "InvalidAccessKeyId");
     assert_eq!(site.get("alice", "/box/k"), 200);
 }
-
-#[test]
-fn the_body_of_a_request_is_not_guessed() {
-    let tag = r#""Effect": "Allow", "Action": "s3:PutObjectTagging", "Resource": "*", "Condition": {"StringNotEquals": {"s3:RequestObjectTag/a": "b"}}"#;
-    let site = Site::new(&[("alice", &[tag])], &[]);
-    let document = b"<Tagging><TagSet><Tag><Key>a</Key><Value>c</Value></Tag></TagSet></Tagging>";
-    let answer = text(&site.by("alice", "PUT", "/box/k?tagging", &[], document));
-    assert!(answer.contains("depends on what the body of the request asks for"), "{answer}");
-}

@@ -9,9 +9,9 @@ use crate::xml::XmlWriter;
 use crate::xml::parse::{Element, document, malformed};
 use orcas_http::{Headers, timestamp};
 
-const MODE: &str = "x-amz-object-lock-mode";
-const UNTIL: &str = "x-amz-object-lock-retain-until-date";
-const HOLD: &str = "x-amz-object-lock-legal-hold";
+pub(crate) const MODE: &str = "x-amz-object-lock-mode";
+pub(crate) const UNTIL: &str = "x-amz-object-lock-retain-until-date";
+pub(crate) const HOLD: &str = "x-amz-object-lock-legal-hold";
 const BYPASS: &str = "x-amz-bypass-governance-retention";
 
 /// Longest default retention: 100 years.
@@ -124,6 +124,17 @@ fn flag(headers: &Headers<'_>, name: &'static str) -> Result<bool, S3Error> {
         Some(value) if value.eq_ignore_ascii_case(b"false") => Ok(false),
         Some(value) => Err(S3Error::argument("The value must be true or false", name, value)),
     }
+}
+
+/// The headers that ask for a retention.
+pub fn headers_of_retention(retention: &Retention) -> [(&'static str, Vec<u8>); 2] {
+    let until = timestamp::iso_time(i64::try_from(retention.until_ms).unwrap_or(i64::MAX));
+    [(MODE, retention.mode.name().into()), (UNTIL, until.to_vec())]
+}
+
+/// The header that asks for a legal hold, or for none.
+pub fn header_of_hold(hold: bool) -> (&'static str, Vec<u8>) {
+    (HOLD, if hold { b"ON".to_vec() } else { b"OFF".to_vec() })
 }
 
 /// The retention of a Retention document; `None` for an empty one, which removes it.

@@ -92,10 +92,19 @@ pub enum Subject {
     Entries,
 }
 
+/// What a copy or a move hands over beside content and metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Tags,
+    Annotations,
+}
+
 /// An IAM action, and what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permission {
     pub subject: Subject,
+    /// It is needed only if the source has this, and it goes with the copy.
+    pub part: Option<Part>,
     /// The action; after it the one that takes its place if the request names a version.
     pub(super) actions: &'static [&'static str],
 }
@@ -144,10 +153,19 @@ pub enum RequestBody {
     Content,
 }
 
+macro_rules! part {
+    () => {
+        None
+    };
+    ($name:ident) => {
+        Some(Part::$name)
+    };
+}
+
 macro_rules! operations {
     ($(
         $code:literal $name:ident: $method:ident $address:ident $($subresource:literal $(& $parameter:literal)?)?
-        => $($subject:ident $action:literal $(or $versioned:literal)?),+ $({ $($field:ident: $value:expr),+ })?;
+        => $($subject:ident $action:literal $(or $versioned:literal)? $(of $part:ident)?),+ $({ $($field:ident: $value:expr),+ })?;
     )+) => {
         /// Every operation that a request can be: those of the API (older names of the same request left out), the
         /// browser form upload, and the extensions: MoveObject, InstantUpload (which needs the permission that
@@ -162,6 +180,7 @@ macro_rules! operations {
             ..OperationSpec::new(stringify!($name), Method::$method, AddressKind::$address, &[$(
                 Permission {
                     subject: Subject::$subject,
+                    part: part!($($part)?),
                     actions: &[$action $(, $versioned)?],
                 }
             ),+])
@@ -199,12 +218,15 @@ macro_rules! operations {
 // <https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html>
 //
 // Extensions and RenameObject, which AWS has in directory buckets only, are composed of the actions of S3: MoveObject
-// and RenameObject read and delete one object and write another. What headers need beside these is in
+// and RenameObject read and delete one object and write another. An action `of` a part of the source is needed if the
+// source has it and it goes with the copy. What headers need beside these is in
 // `stored_headers`. The first action of a row says what those of its headers are about.
 operations! {
       1 AbortMultipartUpload: Delete Object => Object "s3:AbortMultipartUpload" { log: "REST.DELETE.UPLOAD" };
       2 CompleteMultipartUpload: Post Object => Object "s3:PutObject" { body: Document, log: "REST.POST.UPLOAD" };
-      3 CopyObject: Put Object => Object "s3:PutObject", Source "s3:GetObject" or "s3:GetObjectVersion"
+      3 CopyObject: Put Object => Object "s3:PutObject", Source "s3:GetObject" or "s3:GetObjectVersion",
+           Source "s3:GetObjectTagging" or "s3:GetObjectVersionTagging" of Tags, Object "s3:PutObjectTagging" of Tags,
+           Source "s3:GetObjectAnnotation" of Annotations, Object "s3:PutObjectAnnotation" of Annotations
         { event: ObjectCreatedCopy, log: "REST.COPY.OBJECT" };
       4 CreateBucket: Put Bucket
         => Bucket "s3:CreateBucket" { body: Document, log: "REST.PUT.BUCKET" };
@@ -322,7 +344,9 @@ operations! {
      75 ListParts: Get Object => Object "s3:ListMultipartUploadParts" { class: Write, log: "REST.GET.UPLOAD" };
      76 MoveObject: Put Object
         => Object "s3:PutObject", Source "s3:GetObject" or "s3:GetObjectVersion",
-           Source "s3:DeleteObject" or "s3:DeleteObjectVersion"
+           Source "s3:DeleteObject" or "s3:DeleteObjectVersion",
+           Source "s3:GetObjectTagging" or "s3:GetObjectVersionTagging" of Tags, Object "s3:PutObjectTagging" of Tags,
+           Source "s3:GetObjectAnnotation" of Annotations, Object "s3:PutObjectAnnotation" of Annotations
         { event: ObjectCreatedCopy, log: "REST.PUT.OBJECT" };
      77 PostObject: Post Bucket
         => Object "s3:PutObject" { body: Content, event: ObjectCreatedPost, log: "REST.POST.OBJECT" };
@@ -379,7 +403,9 @@ operations! {
     105 PutPublicAccessBlock: Put Bucket "publicAccessBlock"
         => Bucket "s3:PutBucketPublicAccessBlock" { body: Document, document: PublicAccessBlock };
     106 RenameObject: Put Object "renameObject"
-        => Object "s3:PutObject", Source "s3:GetObject", Source "s3:DeleteObject"
+        => Object "s3:PutObject", Source "s3:GetObject", Source "s3:DeleteObject",
+           Source "s3:GetObjectTagging" of Tags, Object "s3:PutObjectTagging" of Tags,
+           Source "s3:GetObjectAnnotation" of Annotations, Object "s3:PutObjectAnnotation" of Annotations
         { event: ObjectCreatedCopy, log: "REST.PUT.OBJECT" };
     107 RestoreObject: Post Object "restore" => Object "s3:RestoreObject" { body: Document, log: "REST.POST.OBJECT" };
     108 SelectObjectContent: Post Object "select" => Object "s3:GetObject" { class: Read, body: Document };
@@ -461,9 +487,9 @@ pub(crate) mod tests {
             let fields: Vec<&str> = line.split('\t').collect();
             // Other names are older, or of directory buckets, for a request that has a row.
             let Some(row) = rows.get(fields[0]) else { continue };
-            let actions =
-                |versioned| row.permissions.iter().map(|it| it.action(versioned)).collect::<Vec<_>>().join(" ");
-            let subjects = row.permissions.iter().map(|it| format!("{:?}", it.subject)).collect::<Vec<_>>().join(" ");
+            let always = || row.permissions.iter().filter(|it| it.part.is_none());
+            let actions = |versioned| always().map(|it| it.action(versioned)).collect::<Vec<_>>().join(" ");
+            let subjects = always().map(|it| format!("{:?}", it.subject)).collect::<Vec<_>>().join(" ");
             assert_eq!([&*actions(false), &*actions(true), &*subjects], fields[4..], "{line}");
             assert_eq!(row.method.name(), fields[1], "{line}");
         }

@@ -4,8 +4,14 @@
 
 use super::extensions::{CHUNK_SIZE, CHUNKING, DURABILITY, KEEP_SHA256, REF_LEVEL};
 use super::operations::{Operation, Subject};
-use crate::objects::object_lock::asks_to_bypass;
+use crate::objects::object_lock::{HOLD, MODE, UNTIL, asks_to_bypass};
+use crate::objects::tags;
 use orcas_http::Headers;
+
+/// What stands for the region in the document of a new bucket: no header.
+pub const LOCATION: &str = "location-constraint";
+/// The headers that a body stands for, in the operations of [`Operation::body_asks`].
+pub const OF_A_BODY: [&str; 5] = [tags::HEADER, MODE, UNTIL, HOLD, LOCATION];
 
 /// The actions that a header needs beside those of its operation: of objects, or of a bucket. None for what everybody may
 /// send who may do the operation.
@@ -36,6 +42,15 @@ pub fn actions_of(name: &[u8], of_bucket: bool) -> &'static [&'static str] {
 }
 
 impl Operation {
+    /// Whether its body says what conditions of policies ask about, or what needs an action of its own. It is authorized
+    /// again then, with the headers that its body stands for.
+    pub fn body_asks(self) -> bool {
+        matches!(
+            self,
+            Self::CreateBucket | Self::PutObjectTagging | Self::PutObjectRetention | Self::PutObjectLegalHold
+        )
+    }
+
     /// The actions that headers need beside those of the row. `counts`: whether the operation takes the header of this
     /// name; S3 passes over others. They are about what the first action of the row is about.
     pub fn actions_of_headers<'h>(
@@ -52,7 +67,7 @@ impl Operation {
             actions if counts(name) => actions,
             _ => &[],
         };
-        let in_row = move |action: &&str| permissions.iter().any(|it| it.actions.contains(action));
+        let in_row = move |action: &&str| permissions.iter().any(|it| it.part.is_none() && it.actions.contains(action));
         headers.iter().flat_map(move |(name, _)| needed(name)).copied().filter(move |action| !in_row(action))
     }
 }

@@ -174,6 +174,11 @@ impl Understood {
     /// Nothing but what all operations accept.
     pub const NOTHING: Self =
         Self { version_id: false, extensions: &[], attributes: &[], reads_clear: false, refused: &[] };
+
+    /// Whether it has a header that some other operations refuse or pass over.
+    pub fn takes(&self, header: &[u8]) -> bool {
+        self.attributes.iter().chain(self.extensions).any(|name| name.as_bytes() == header)
+    }
 }
 
 /// Refuses headers and versions that are not implemented. Call it once the request is authenticated.

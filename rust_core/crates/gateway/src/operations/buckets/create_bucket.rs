@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::settings::read_change;
 use crate::gateway::{EU, Gateway, PublicAccess};
+use crate::requests::after_body::AskedByBody;
 use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
@@ -20,9 +21,10 @@ use orcas_s3::documents::{
 use orcas_s3::extensions::OF_A_BUCKET;
 use orcas_s3::headers::bucket_arn;
 use orcas_s3::object_lock::enabled_for_bucket;
+use orcas_s3::stored_headers::LOCATION;
 use orcas_s3::support::{OF_A_NEW_BUCKET, Understood};
 use orcas_s3::xml::requests::create_bucket;
-use orcas_s3::{ErrorCode, Named, S3Error};
+use orcas_s3::{ErrorCode, Named, S3Error, tags};
 
 /// The region where a bucket can be created again by its owner, which changes nothing. Everywhere else S3 refuses that.
 const LENIENT_REGION: &str = "us-east-1";
@@ -133,6 +135,13 @@ impl Operation for CreateBucket {
             ownership: ownership_of_new_bucket(context.headers())?,
             acl: context.asked_acl()?,
         })
+    }
+
+    fn asks(_: &PendingRequest<Self>, content: &[u8]) -> Result<AskedByBody, Problem> {
+        let asked = create_bucket(content)?;
+        let region = asked.region.map(|region| (LOCATION, region.into_bytes()));
+        let tags = (!asked.tags.is_empty()).then(|| (tags::HEADER, tags::header(&asked.tags)));
+        Ok(region.into_iter().chain(tags).collect())
     }
 
     fn take(

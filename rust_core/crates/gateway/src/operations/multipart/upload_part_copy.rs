@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::objects::conditions::source_conditions;
 use crate::objects::encryption::SentKey;
 use crate::objects::sources::{Pinned, Source, modified};
 use crate::objects::upload_ids::named_upload;
@@ -14,7 +13,7 @@ use crate::requests::response::{HeaderBlock, Response};
 use crate::requests::storage_plan::{PartOf, StoragePlan};
 use orcas_bodies::problem::Problem;
 use orcas_checksum::Etag;
-use orcas_decide::Outcome;
+use orcas_decide::{Outcome, SourceKind};
 use orcas_engine::{CopyKeys, CopyPartRequest};
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::Named;
@@ -72,7 +71,7 @@ impl PendingRequest<UploadPartCopy> {
         let Pinned { source: version, shown } = source.pinned(&from, &found);
         let request = CopyPartRequest {
             source: version,
-            source_conditions: source_conditions(&source.conditions),
+            source_conditions: source.decided(SourceKind::Copy),
             range: range.as_ref().map(|value| copy_source_range(value, size)).transpose()?,
             bucket: bucket.id,
             key: key.clone(),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::objects::attributes::{stored_retention, stored_tags};
-use crate::objects::conditions::{precondition, source_conditions};
+use crate::objects::conditions::precondition;
 use crate::objects::encryption::{Chosen, SentKey};
 use crate::objects::expiration::Expiring;
 use crate::objects::metadata::stored;
@@ -16,7 +16,7 @@ use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_checksum::ChecksumAlgorithm;
-use orcas_decide::{Copy, CopyAttributes, CopyHeaders, Outcome};
+use orcas_decide::{Copy, CopyAttributes, CopyHeaders, Outcome, SourceKind};
 use orcas_engine::{CopyKeys, CopyRequest};
 use orcas_http::Headers;
 use orcas_record::{Bucket, VersionId};
@@ -122,7 +122,7 @@ impl PendingRequest<CopyObject> {
         let Pinned { source: version, shown } = source.pinned(&from, &found);
         let copy = Copy {
             source: version,
-            source_conditions: source_conditions(&source.conditions),
+            source_conditions: source.decided(SourceKind::Copy),
             bucket: bucket.id,
             key: key.clone(),
             precondition: precondition(condition),

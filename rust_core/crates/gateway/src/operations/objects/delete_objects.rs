@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::admission::access_decision::{Question, Resource, ResourceFacts};
-use crate::admission::authorize::takes;
 use crate::admission::circumstances::KeptCircumstances;
 use crate::admission::decision_log::DecisionLog;
 use crate::admission::identities::Identities;
@@ -147,7 +146,7 @@ impl PendingRequest<DeleteObjects> {
             let permissions = self.operation().spec().permissions.iter();
             let of_row = permissions.map(|permission| permission.action(version.is_some()));
             // What cannot be read as a bypass is refused once something may be deleted.
-            let takes = |header: &[u8]| takes(self.operation(), header);
+            let takes = |header: &[u8]| DeleteObjects::UNDERSTOOD.takes(header);
             of_row.chain(self.operation().actions_of_headers(circumstances.headers, takes)).find_map(|action| {
                 let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
                 self.gateway.authorize(identities, &question, circumstances).err()

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::objects::attributes::{shown_retention, stored_retention, stored_tags};
 use crate::objects::versions::{VersionAddress, version_name};
+use crate::requests::after_body::AskedByBody;
 use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
@@ -86,6 +87,18 @@ impl Operation for ChangeAttribute {
     /// DeleteObjectTagging, the one without a body.
     fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
         Ok(pending.change(AttributeChange::Tags(Vec::new()), slot))
+    }
+
+    fn asks(pending: &PendingRequest<Self>, content: &[u8]) -> Result<AskedByBody, Problem> {
+        Ok(match pending.operation() {
+            Name::PutObjectTagging => vec![(tags::HEADER, tags::header(&tags::read_document(content)?))],
+            Name::PutObjectRetention => {
+                let retention = object_lock::read_retention(content)?;
+                retention.iter().flat_map(object_lock::headers_of_retention).collect()
+            }
+            Name::PutObjectLegalHold => vec![object_lock::header_of_hold(object_lock::read_legal_hold(content)?)],
+            other => return Err(other.not_implemented().into()),
+        })
     }
 
     fn take(

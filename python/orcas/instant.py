@@ -1,8 +1,9 @@
 """`orcas.instant`: upload with any boto3 client, and send only content that the server does not have.
 
 The client hashes the content and sends the hash to the server. If the owner of the bucket has stored the same bytes
-before, the client answers a challenge over a few ranges, and the server creates the object without receiving the
-content. In all other cases the client uploads the content as usual, so this also works with servers other than Orcas.
+before and the client's policies allow `orcas:InstantUpload`, it answers a challenge over a few ranges, and the server
+creates the object without receiving the content. In all other cases the client uploads the content as usual, so this
+also works with servers other than Orcas.
 Must not import boto3 or botocore before it is given a client.
 """
 

@@ -145,6 +145,13 @@ impl RequestContext<'_> {
         self.operation.changes() && (in_row() || in_headers())
     }
 
+    /// Whether the sender may do something more to what the request is about, which it need not be allowed.
+    pub fn is_allowed(&self, action: &'static str) -> bool {
+        let subject = self.operation.spec().permissions[0].subject;
+        let decided = || self.authorize_one((subject, None), |_| action, &self.gateway.identities());
+        self.requester.is_root || matches!(decided(), Ok(false))
+    }
+
     /// The request as conditions see it. `version`: what the action is about.
     pub fn circumstances<'b>(&'b self, version: Option<&'b str>) -> Circumstances<'b> {
         Circumstances {

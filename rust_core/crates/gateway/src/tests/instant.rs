@@ -45,6 +45,27 @@ fn solve(document: &str, content: &[u8]) -> String {
     hex(&answer.finalize())
 }
 
+#[test]
+fn only_whom_policies_allow_it_learns_what_the_account_has() {
+    let all = r#""Effect": "Allow", "Action": "s3:*", "Resource": "*""#;
+    let asks = r#""Effect": "Allow", "Action": "orcas:InstantUpload", "Resource": "arn:aws:s3:::box/asked/*""#;
+    let site = super::access::Site::new(&[("alice", &[all]), ("bob", &[all, asks])], &[]);
+    let content = noise(100_000);
+    let digest = sha256_hex(&content);
+    let headers = [("x-amz-checksum-sha256", base64_encode(&Sha256::digest(&content)))];
+    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    assert_eq!(site.fixture.call("PUT", "/box/letter", &headers, &content).status, 200);
+    let status = |name: &str, key: &str| {
+        let answer = site.by(name, "POST", &format!("/box/{key}?instant"), &[(SIZE, "100000"), (SHA256, &digest)], b"");
+        element(&text(&answer), "Status").map(str::to_owned)
+    };
+    let (send, challenge) = (Some("send".to_owned()), Some("challenge".to_owned()));
+    assert_eq!(
+        [status("alice", "asked/k"), status("bob", "k"), status("bob", "asked/k")],
+        [send.clone(), send, challenge]
+    );
+}
+
 impl Fixture {
     fn instant(&self, key: &str, content: &[u8], extra: &[(&str, &str)]) -> Response {
         let (size, sha256) = (content.len().to_string(), sha256_hex(content));

@@ -1,7 +1,8 @@
 //! InstantUpload, an extension: an object made of bytes that the bucket's owner has stored already, named by their
 //! SHA-256. The client proves that it has them by answering a challenge; the server copies no bytes.
 //!
-//! Only within one owner's scope, so that nobody learns what others have stored. If the request is valid but cannot be served
+//! Only within one owner's scope and for whom its policies allow `orcas:InstantUpload`, so that nobody else learns what is
+//! stored. If the request is valid but cannot be served
 //! this way, the answer is `send`, and the client uploads the content as usual.
 
 use std::sync::Arc;
@@ -37,6 +38,10 @@ use orcas_s3::xml::results;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_store::Sealing;
 
+/// The action of whoever may learn that its account has stored the content it names, in any bucket. It is decided before
+/// anything is looked up, so neither the answer nor its time tells others.
+const FIND_CONTENT: &str = "orcas:InstantUpload";
+
 /// Times another source is looked for when one goes away while it is copied.
 const ATTEMPTS_MAX: usize = 4;
 
@@ -46,8 +51,8 @@ pub struct InstantUpload {
     condition: WriteCondition,
     headers: ObjectHeaders,
     attributes: Attributes,
-    /// The caller owns the bucket.
-    own: bool,
+    /// The caller's account owns the bucket, and the caller may ask what that account has stored.
+    may_ask: bool,
     /// Bytes.
     size: u64,
     sha256: [u8; 32],
@@ -108,7 +113,7 @@ impl InstantUpload {
         let encryption = context.chosen_encryption(bucket.id)?.encryption;
         Ok(Self {
             attributes: Attributes { encryption, ..context.sent_attributes(&bucket)? },
-            own: bucket.owner == caller.as_bytes(),
+            may_ask: bucket.owner == caller.as_bytes() && context.is_allowed(FIND_CONTENT),
             bucket,
             key,
             condition: WriteCondition::of_write(headers)?,
@@ -121,7 +126,7 @@ impl InstantUpload {
 
     /// Whether content of earlier uploads may stand for this one.
     fn offered(&self, gateway: &Gateway) -> bool {
-        self.own && gateway.options.instant_upload_enabled && self.bucket.settings.ref_level != Some(RefLevel::Off)
+        self.may_ask && gateway.options.instant_upload_enabled && self.bucket.settings.ref_level != Some(RefLevel::Off)
     }
 
     fn source(&self, gateway: &Gateway) -> Result<Option<PinnedObject>, Problem> {

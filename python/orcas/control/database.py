@@ -74,7 +74,7 @@ def read_database(path: Path, keys: list[Seals], owner: str) -> Found:
         return Found(content)
     if content is None:
         why = "was missing"
-    elif copy is not None and content[_COUNT] == copy[_COUNT]:
+    elif copy is not None and _is_same_change(content, copy):
         return Found(copy, "was damaged")
     elif not content:
         # SQLite would take it for a new database.
@@ -156,7 +156,7 @@ def check_database(path: Path, keys: list[Seals]) -> tuple[str | None, list[str]
     if content == copy:
         return None, denied(content)
     why = None
-    if copy is not None and content[_COUNT] == copy[_COUNT]:
+    if copy is not None and _is_same_change(content, copy):
         why = "its copy is another one of the same change"
     why = why or _wrong(path, content, keys)
     if why is not None:
@@ -220,11 +220,14 @@ def _wrong(path: Path, content: bytes, keys: list[Seals]) -> str | None:
     """What is wrong with a database whose copy is another one, or none."""
     why = unsound(content, keys)
     if why is None and not _has_seals(content) and is_refuted(path, content):
-        unverified = read_unverified(path)
         # Of another count, it is a copy of what there was before.
-        if unverified[_COUNT] == content[_COUNT]:
+        if _is_same_change(content, read_unverified(path)):
             return "it does not match the checksum in its copy"
     return why
+
+
+def _is_same_change(content: bytes, copy: bytes) -> bool:
+    return content[_COUNT] == copy[_COUNT]
 
 
 def _has_seals(content: bytes) -> bool:

@@ -433,7 +433,6 @@ def _prepare(path: Path, seals: Seals) -> None:
     """Bring the database to the present schema. An earlier one had no seals: what it has is believed once."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         path.chmod(0o600)
-        connection.execute("PRAGMA journal_mode = DELETE")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > SCHEMA_VERSION:
             raise UnavailableError(f"{path} was written by a later version of Orcas: use that version.")

@@ -421,6 +421,7 @@ class Orcas(FastAPI):
             self._targets,
             self._tasks,
             self._origins,
+            self._damaged,
         )
         self.include_router(metrics.router(settings, self._reader), prefix="/_orcas")
         # No redirects from a path to the same path with a slash.
@@ -564,6 +565,10 @@ class Orcas(FastAPI):
     def _origins(self) -> Counts:
         pulls = self._tools().pulls
         return [] if pulls is None else pulls.counts()
+
+    def _damaged(self) -> int:
+        identities = self._tools().identities
+        return 0 if identities is None else len(identities.damaged())
 
     def _spans(self) -> tuple[int, int]:
         return (0, 0) if self.store is None else self.store.spans()

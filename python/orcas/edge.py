@@ -44,7 +44,7 @@ from orcas._core import check_policy as _core_check_policy
 from orcas.control.identities.snapshot import Delta, IdentitySnapshot
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.targets.file import read_targets
-from orcas.telemetry import origins
+from orcas.telemetry import identities, origins
 from orcas.telemetry.diagnostics import forwarded
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ __all__ = [
 
 
 # As of `_core`, with those that only Python counts.
-METRICS: Final = [*_CORE_METRICS, *origins.FAMILIES]
+METRICS: Final = [*_CORE_METRICS, *origins.FAMILIES, *identities.FAMILIES]
 METRIC_LABELS: Final = [*_CORE_LABELS, *origins.LABELS]
 
 log = logging.getLogger("orcas")

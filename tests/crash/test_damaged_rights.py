@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import sqlite3
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,6 +235,8 @@ def test_the_check_names_what_is_damaged_and_the_repair_does_the_least(tmp_path:
         assert [key["AccessKeyId"] for key in sdk.list_access_keys(UserName="bob")["AccessKeyMetadata"]] == [
             keys["bob"]["AccessKeyId"]
         ]
+        with urllib.request.urlopen(f"{target.server.endpoint}/_orcas/metrics") as page:
+            assert b"\norcas_identities_damaged 1\n" in page.read()
         sdk.delete_user_policy(UserName="alice", PolicyName="orcas-damaged")
     command("fsck", "--data", data)
 

@@ -19,6 +19,7 @@ from fastapi.responses import JSONResponse
 from orcas.http.refusals import COUNTS
 from orcas.process import counts as process
 from orcas.settings.config import is_loopback
+from orcas.telemetry.identities import with_identities
 from orcas.telemetry.origins import with_origins
 from orcas.telemetry.reports import note_cause
 from orcas.version import orcas_version
@@ -63,9 +64,11 @@ class Reader:
         targets: Callable[[], list[TargetCounts]],
         tasks: Callable[[], list[TaskNumbers]],
         origins: Callable[[], Counts],
+        damaged: Callable[[], int],
     ) -> None:
         self._settings, self._page, self._connections, self._certificate = settings, page, connections, certificate
         self._spans, self._targets, self._tasks, self._origins = spans, targets, tasks, origins
+        self._damaged = damaged
         self._turn = asyncio.Lock()
 
     async def read(self, *, openmetrics: bool = False) -> str:
@@ -77,7 +80,7 @@ class Reader:
         }  # fmt: skip
         async with self._turn:
             page = await run_in_threadpool(self._page(), openmetrics, around)
-        return with_origins(page, self._origins(), openmetrics=openmetrics)
+        return with_identities(with_origins(page, self._origins(), openmetrics=openmetrics), self._damaged())
 
 
 def router(settings: Settings, reader: Reader) -> APIRouter:

@@ -102,8 +102,10 @@ def read_database(path: Path, keys: list[Seals], owner: str) -> Found:
     )
 
 
-def restore_database(path: Path, keys: list[Seals], owner: str) -> None:
+def restore_database(path: Path, keys: list[Seals], owner: str) -> bytes | None:
     """Put what is intact in place of a database that is missing or damaged. A damaged one is kept under another name.
+
+    Returns what the database has then, which is intact.
 
     Raises:
         DamagedError: nothing is intact.
@@ -111,7 +113,7 @@ def restore_database(path: Path, keys: list[Seals], owner: str) -> None:
     """
     found = read_database(path, keys, owner)
     if found.content is None or found.why is None:
-        return
+        return found.content
     # It may have changes that the copy lacks.
     aside = path.with_name(f"{path.name}.damaged")
     try:
@@ -126,6 +128,7 @@ def restore_database(path: Path, keys: list[Seals], owner: str) -> None:
         log.warning("%s %s, and is made anew of what is intact in it and in its copy", path, found.why)
     else:
         log.warning("%s %s, and is restored from its copy, %s", path, found.why, copy_of(path).name)
+    return found.content
 
 
 def back_up_database(path: Path, to: Path) -> None:
@@ -165,14 +168,20 @@ def check_database(path: Path, keys: list[Seals]) -> tuple[str | None, list[str]
     return (f"{copy_of(path).name} is damaged" if is_cut else None), denied(content)
 
 
-def secure_database(path: Path, keys: list[Seals], *, is_new: bool) -> None:
-    """Bring the copy up to date after a change. If that cannot be written, a later start does it."""
+def secure_database(path: Path, keys: list[Seals], intact: bytes | None, *, is_new: bool) -> None:
+    """Bring the copy up to date after a change. If that cannot be written, a later start does it.
+
+    `intact`: what the database had before, if it was verified.
+    """
     try:
         content, copy = read_secret_file(path), read_copy(path)
         if content is None:
             return
         if is_new or (copy is not None and copy != content):
-            copy_verified(path, content, keys)
+            if content == intact:
+                write_copy(path, content)
+            else:
+                copy_verified(path, content, keys)
         else:
             secure_copy(path, content)
     except UnavailableError as error:
@@ -219,11 +228,10 @@ def check_secrets(path: Path, cipher: Cipher, most: int = -1) -> None:
 def _wrong(path: Path, content: bytes, keys: list[Seals]) -> str | None:
     """What is wrong with a database whose copy is another one, or none."""
     why = unsound(content, keys)
-    if why is None and not _has_seals(content) and is_refuted(path, content):
-        # Of another count, it is a copy of what there was before.
-        if _is_same_change(content, read_unverified(path)):
-            return "it does not match the checksum in its copy"
-    return why
+    if why is not None or _has_seals(content) or not is_refuted(path, content):
+        return why
+    # Of another change, the copy is of what there was before.
+    return "it does not match the checksum in its copy" if _is_same_change(content, read_unverified(path)) else None
 
 
 def _is_same_change(content: bytes, copy: bytes) -> bool:

@@ -195,6 +195,8 @@ def text(content: Any) -> str:
 
 def keeping() -> Iterator[str]:
     """Statements that let a connection keep the seals, once it has the functions. Other connections must not write."""
+    # The disk may be full.
+    yield "PRAGMA temp_store = MEMORY"
     # `INSERT OR REPLACE` is a removal too.
     yield "PRAGMA recursive_triggers = ON"
     for rows in TABLES:

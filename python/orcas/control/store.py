@@ -42,7 +42,7 @@ from orcas.control.identities.schema import ORIGIN, SCHEMA_VERSION, STEPS, STORE
 from orcas.control.identities.service import Engine, Identities, all_identities
 from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.control.origins import Origin, Origins
-from orcas.control.rescue import DENIAL, DENIED, FAILURES, deny_unreadable
+from orcas.control.rescue import DENIAL, DENIED, FAILURES, denied, deny_unreadable
 from orcas.control.root import Root, ensure_owner, ensure_root, known_owner, noted_files, replace_pair
 from orcas.control.sealing import Sealer
 from orcas.control.seals import Seals, keeping
@@ -87,7 +87,9 @@ class Control:
         self._identities: Identities | None = None
         self._engine: Engine | None = None
         # Whose rights are lost.
-        self.denied: tuple[str, ...] = ()
+        self.denied: list[str] = []
+        # Since the start.
+        self.is_damaged = False
         # Copies the database after changes.
         self._copying: asyncio.Task[None] | None = None
         self._is_newer = False
@@ -207,6 +209,9 @@ class Control:
                 began = time.monotonic()
                 is_copied = await asyncio.to_thread(copy_verified, path, content or b"", [self._seals])
                 pause = max(_COPY_AFTER_SECONDS, _COPY_PAUSE * (time.monotonic() - began))
+                self.is_damaged = not is_copied
+                if self.denied:
+                    self.denied = await asyncio.to_thread(denied, content or b"")
                 if not is_copied:
                     log.error(
                         "%s is damaged and is not copied: restart the server, which takes what is intact from its copy",
@@ -226,12 +231,12 @@ class Control:
     async def tell_denied(self) -> None:
         """Name in the log whose rights are lost."""
         rows = await self._connection.execute_fetchall(DENIED, (DENIAL,))
-        self.denied = tuple(f"{kind} {name}" for kind, name in rows)
-        for denied in self.denied:
+        self.denied = [f"{kind} {name}" for kind, name in rows]
+        for name in self.denied:
             log.error(
                 "The rights of %s are lost, since control.db was damaged, and deny everything: set them anew, and remove "
                 "the statement OrcasDamaged",
-                denied,
+                name,
             )
 
     async def has_root(self) -> bool:
@@ -397,7 +402,7 @@ async def open_control(
     path = directory / DATABASE_NAME
     known = read_cipher(directory, sealer)
     owner = known_owner(directory) or ""
-    await asyncio.to_thread(restore_database, path, [] if known is None else known.seals(), owner)
+    intact = await asyncio.to_thread(restore_database, path, [] if known is None else known.seals(), owner)
     cipher = ensure_cipher(directory, sealer, functools.partial(check_secrets, path, most=_CHECKED_SECRETS))
     root = ensure_root(directory, access_key, secret_key, sealer)
     try:
@@ -410,7 +415,9 @@ async def open_control(
             await control.open_audit()
             if follows or not await control.has_root():
                 await control.set_root()
-            await asyncio.to_thread(_secure, directory, seals)
+            await asyncio.to_thread(_secure, directory, seals, intact)
+            # It may be large.
+            del intact
             await control.tell_denied()
             try:
                 yield control
@@ -420,9 +427,9 @@ async def open_control(
         raise UnavailableError(_unusable(path, error)) from error
 
 
-def _secure(directory: Path, seals: Seals) -> None:
+def _secure(directory: Path, seals: Seals, intact: bytes | None) -> None:
     """Bring the copy of the database and the note of the files up to date."""
-    secure_database(directory / DATABASE_NAME, [seals], is_new=DATABASE_NAME not in noted_files(directory))
+    secure_database(directory / DATABASE_NAME, [seals], intact, is_new=DATABASE_NAME not in noted_files(directory))
     try:
         note_presence(directory)
     except UnavailableError as error:

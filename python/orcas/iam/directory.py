@@ -51,6 +51,13 @@ class Directory:
             await apply_identities(declared, identities)
         return control.root
 
+    def damaged(self) -> list[str]:
+        """Who is denied everything, since what decided about it was damaged, and the database, while it is."""
+        control = self._control
+        if control is None:
+            return []
+        return [*control.denied, *([DATABASE_NAME] if control.is_damaged else [])]
+
     async def control(self) -> Control:
         """The control store, which is open from now on.
 

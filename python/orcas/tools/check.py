@@ -78,7 +78,7 @@ def _identities(settings: Settings, *, repair: bool) -> tuple[str | None, list[s
         keys = [] if cipher is None else cipher.seals()
     if repair and keys:
         restore_database(path, keys, known_owner(settings.data) or "")
-        secure_database(path, keys, is_new=False)
+        secure_database(path, keys, None, is_new=False)
     return check_database(path, keys)
 
 

@@ -43,6 +43,7 @@ NOT_SHOWN: Final = {
     "orcas_scrub_passes": "one a day; the panel of the scrub shows where the pass is",
     "orcas_origin_fetches": "few servers have origins, and `orcas origin show` says the same",
     "orcas_origin_stored_bytes": "likewise",
+    "orcas_identities_damaged": "there is hardly ever one, and the log of each start names it",
     "process_start_time_seconds": "for readers that compare two pages",
     "orcas_task_running": "for the alert on tasks that are overdue",
     "orcas_task_interval_seconds": "a setting, for the same alert",

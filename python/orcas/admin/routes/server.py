@@ -45,8 +45,8 @@ def add_server(app: FastAPI, tools: Callable[[], Tools], around: Callable[[], Ar
 
     @app.get("/about")
     def about() -> dict[str, Any]:
-        """The health of the store with its reason, versions, when and how the server started."""
-        health = tools().core.health()
+        """The health of the store with its reason, damaged identities, versions, when and how the server started."""
+        health, identities = tools().core.health(), tools().identities
         started, cpu, memory = counts.counts()
         return {
             "health": {
@@ -54,7 +54,7 @@ def add_server(app: FastAPI, tools: Callable[[], Tools], around: Callable[[], Ar
                 "durability": health.durability,
             },
             "versions": dict(_versions()), "started": started, "opening": dict(around().opening), "cpu_sec": cpu,
-            "memory_bytes": memory,
+            "memory_bytes": memory, "damaged_identities": [] if identities is None else identities.damaged(),
         }  # fmt: skip
 
     @app.get("/licences")

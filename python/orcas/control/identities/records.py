@@ -5,6 +5,7 @@ Not thread-safe, and without transactions of its own: see `Identities`. Must not
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Collection, Iterable
@@ -145,7 +146,8 @@ class Records:
 
     async def broken(self, holders: Collection[str]) -> set[str]:
         """Those whose rows are not those that were written, since the file is damaged."""
-        return unequal(await self.all(AMONG, among(holders)))
+        # There may be many, and nobody is served meanwhile on this thread.
+        return await asyncio.to_thread(unequal, await self.all(AMONG, among(holders)))
 
     async def check(self, *holders: str) -> None:
         """Called before anything is decided by the rows of these accounts and entities.

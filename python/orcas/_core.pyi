@@ -38,6 +38,7 @@ __all__ = [
     "SealProgress",
     "StoreError",
     "UsageCounts",
+    "check_formats",
     "check_policy",
     "check_store",
     "collect_diagnostics",
@@ -719,6 +720,13 @@ def inspect_store(
         part: `log`, `packs` or `journal`.
         selection: which rows are shown. What cannot be read is a row of the kind `unreadable`.
         take: called with each row: `file`, `byte`, `sequence`, `kind` and more, by kind. Its exception ends the call.
+    """
+
+def check_formats(data: str | PathLike[str]) -> None:
+    """Look at the headers of a store's files; changes nothing, and takes no lock. Blocks.
+
+    Raises:
+        StoreError: a file is of a format that is not known here.
     """
 
 def check_store(

@@ -41,6 +41,7 @@ from orcas.control.root import Root, noted_keyring
 from orcas.edge import (
     Core,
     Keyring,
+    admit,
     close_core,
     names_bucket,
     open_core,
@@ -125,6 +126,7 @@ async def open_store(
         ConfigurationError: the master key is missing, or is not that of the keyring.
         UnavailableError: the store is locked or damaged.
     """
+    await asyncio.to_thread(admit, settings.data)
     keys = settings.root_access_key, settings.root_secret_key
     if settings.salvage:
         with salvaged(settings.data) as owner:

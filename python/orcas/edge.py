@@ -31,6 +31,7 @@ from orcas._core import (
     SealProgress,
     StoreError,
     UsageCounts,
+    check_formats,
     check_store,
     inspect_keyring,
     inspect_store,
@@ -41,6 +42,7 @@ from orcas._core import (
     simulate,
 )
 from orcas._core import check_policy as _core_check_policy
+from orcas.control.files.admission import check_control_formats, check_owner, check_path
 from orcas.control.identities.snapshot import Delta, IdentitySnapshot
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.targets.file import read_targets
@@ -86,6 +88,7 @@ __all__ = [
     "SealProgress",
     "StoreError",
     "UsageCounts",
+    "admit",
     "authenticate",
     "check_closed",
     "check_policy",
@@ -122,6 +125,22 @@ class CheckOptions(TypedDict):
 _WORKERS_PER_CPU: Final = 4
 _WORKERS_MIN: Final = 16
 _WORKERS_MAX: Final = 64
+
+
+def admit(directory: Path) -> None:
+    """Whether the store in `directory` may be opened, checked or read, if there is one. Asked before anything of it is read.
+
+    Raises:
+        ConfigurationError: no store can be at that path.
+        UnavailableError: it is of a format that this version of Orcas does not know, or has files of another user.
+    """
+    check_path(directory)
+    check_owner(directory)
+    try:
+        check_formats(directory)
+    except StoreError as error:
+        raise UnavailableError(f"The store in {directory} cannot be opened: {error}.") from None
+    check_control_formats(directory)
 
 
 @forwarded()

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from orcas.control.files import GIVE_UP, QUOTAS_NAME
+from orcas.control.files import GIVE_UP, QUOTAS_NAME, LaterVersionError
 from orcas.control.files.twice import read_twice, secure, write_twice
 from orcas.control.root import note_files
 from orcas.errors import UnavailableError
@@ -23,6 +23,7 @@ def read_quotas(directory: Path) -> dict[str, Quota]:
     """The quotas by owner.
 
     Raises:
+        LaterVersionError: a later version of Orcas has written it.
         UnavailableError: the file is damaged or cannot be read. Without it, quotas would not hold.
     """
     content = read_twice(directory / QUOTAS_NAME)
@@ -30,6 +31,8 @@ def read_quotas(directory: Path) -> dict[str, Quota]:
         return {}
     try:
         document = json.loads(content)
+        if type(document["format"]) is int and document["format"] > FORMAT:
+            raise LaterVersionError(directory / QUOTAS_NAME)
         if document["format"] != FORMAT:
             raise ValueError
         return {
@@ -37,8 +40,8 @@ def read_quotas(directory: Path) -> dict[str, Quota]:
         }
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UnavailableError(
-            f"{directory / QUOTAS_NAME} is damaged or of a later version: restore it from a backup, or run {GIVE_UP} and "
-            "set the quotas of owners again."
+            f"{directory / QUOTAS_NAME} is damaged: restore it from a backup, or run {GIVE_UP} and set the quotas of owners "
+            "again."
         ) from None
 
 

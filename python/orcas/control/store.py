@@ -33,7 +33,16 @@ from orcas.control.database import (
     restore_database,
     secure_database,
 )
-from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, locked, make_directory, read_secret_file
+from orcas.control.files import (
+    DATABASE_NAME,
+    GIVE_UP,
+    KEY_NAME,
+    LaterVersionError,
+    locked,
+    make_directory,
+    read_secret_file,
+)
+from orcas.control.files.admission import warn_root
 from orcas.control.files.audit import Entry
 from orcas.control.files.lost import check_lost, is_established, note_presence
 from orcas.control.identities.names import account_number, root_arn
@@ -381,6 +390,7 @@ def prepared(directory: Path) -> Iterator[str]:
         UnavailableError: the directory is in use or unreadable, or the identity is lost or damaged.
     """
     make_directory(directory)
+    warn_root(directory)
     with locked(directory):
         owner = ensure_owner(directory, established=is_established(directory))
         check_lost(directory)
@@ -442,7 +452,7 @@ def _prepare(path: Path, seals: Seals) -> None:
         path.chmod(0o600)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > SCHEMA_VERSION:
-            raise UnavailableError(f"{path} was written by a later version of Orcas: use that version.")
+            raise LaterVersionError(path)
         if version == SCHEMA_VERSION:
             return
         for pragma in ("synchronous = EXTRA", "foreign_keys = ON", "secure_delete = ON"):

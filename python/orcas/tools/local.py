@@ -19,6 +19,7 @@ import uvloop
 from orcas.app import Orcas, open_store
 from orcas.control.files import NoStoreError
 from orcas.control.files.lost import is_established
+from orcas.edge import admit
 from orcas.settings.config import Settings
 from orcas.tools.inside import LocalTransport
 from orcas.tools.session import Session
@@ -34,6 +35,7 @@ def opened(settings: Settings, *, keyring_required: bool = False) -> Iterator[Se
         InUseError: another process has it.
         UnavailableError: there is none, or it cannot be opened.
     """
+    admit(settings.data)
     if not settings.salvage and not is_established(settings.data):
         raise NoStoreError(settings.data)
     # SQLite creates the index with the permissions that the umask allows: only for the owner.

@@ -82,13 +82,13 @@ def through_server(settings: Settings) -> Session:
 
 def stored_pair(settings: Settings, access_key: str | None = None, secret_key: str | None = None) -> tuple[str, str]:
     """The key pair of the store in `settings.data`, as of `root_pair`; a sealed one is opened with the master key."""
+    from orcas.edge import admit, closed_sealer
 
     def keyring() -> Sealer | None:
-        from orcas.edge import closed_sealer
-
         try:
             return closed_sealer(settings)
         except ConfigurationError as error:
             raise SealedError(str(error)) from None
 
+    admit(settings.data)
     return root_pair(settings.data, access_key, secret_key, keyring)

@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 use super::content_keys::KeyringKeys;
 use super::keyring::{KeyringOptions, Opened, opened_in};
 use super::options::{Options, environment};
-use crate::errors::store_error;
+use crate::errors::{StoreError, store_error};
 use orcas_engine::{self as engine, Repaired, ScrubProgress};
 use orcas_fsck::{self as fsck, CheckOptions, CheckReport, IndexState};
 use orcas_store::ContentKeys;
@@ -320,6 +320,14 @@ impl From<ScrubProgress> for ScrubState {
             failed: progress.failed,
         }
     }
+}
+
+/// Whether the files of a store are of the formats that are known here; changes nothing, and takes no lock.
+#[pyfunction]
+pub fn check_formats(py: Python<'_>, data: PathBuf) -> PyResult<()> {
+    let fs = environment().fs;
+    py.detach(|| fsck::check_formats(&fs, &data).and_then(|()| orcas_keyring::check_formats(&fs, &data)))
+        .map_err(|error| StoreError::new_err(format!("{error}{}", error.advice())))
 }
 
 /// Checks a store that is not open, with its keyring if that opens, and changes nothing. Blocks.

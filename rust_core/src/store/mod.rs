@@ -6,7 +6,7 @@ mod inspect;
 mod keyring;
 mod options;
 
-pub(crate) use checks::{CheckProgress, Report, SalvageReport, ScrubState, check_store, repair_store};
+pub(crate) use checks::{CheckProgress, Report, SalvageReport, ScrubState, check_formats, check_store, repair_store};
 pub(crate) use content_keys::KeyringKeys;
 pub(crate) use inspect::inspect_store;
 pub(crate) use keyring::{KeyringOptions, Opened, PyKeyring, inspect_keyring, read_keyring};

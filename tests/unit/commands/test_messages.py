@@ -282,6 +282,7 @@ ELSEWHERE: Final = {
         "A copy of the store's keys": "next_step(",
     },
     "tests/testing/test_installation.py": {"There is no home directory": "--data"},
+    "tests/tools/test_admission.py": {"… cannot be read by this user": "as root, run `chown -R "},
     "tests/tools/imports/test_interruptions.py": {"… broke off in the middle": "broke off in the middle of an object"},
     "tests/tools/imports/test_versions.py": {"The server at … does not list": "does not list the versions of"},
     "tests/tools/test_identities.py": {"… is not valid": "check it with --kind trust"},

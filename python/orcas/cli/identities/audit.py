@@ -51,9 +51,12 @@ def show(
     if context.invoked_subcommand is not None:
         return
     from orcas.control.files.audit import is_about, read_audit, unreadable
+    from orcas.edge import admit
 
+    directory = settings_of(data).data
+    admit(directory)
     begin = None if since is None else _time(since)
-    for read in read_audit(settings_of(data).data):
+    for read in read_audit(directory):
         if (line := read.content) is None:
             raise unreadable(read)
         if begin is not None and dt.datetime.fromisoformat(line["time"]) < begin:
@@ -75,8 +78,10 @@ def verify_log(data: Data = None, as_json: AsJson = False) -> None:
     """
     from orcas.control.audit import verify
     from orcas.control.files.lost import is_established
+    from orcas.edge import admit
 
     directory = settings_of(data).data
+    admit(directory)
     if not is_established(directory):
         from orcas.control.files import NoStoreError
 

@@ -16,6 +16,8 @@ from orcas.errors import OrcasError, UsageError
 from orcas.telemetry.logs import quoted, visible
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from orcas.edge import Selection
 
 _PARTS: Final = ("log", "packs", "journal")
@@ -78,7 +80,6 @@ def inspect(
 
         orcas inspect packs                             the chunks of all packs
     """
-    from orcas.control.files import NoStoreError
     from orcas.edge import inspect_files
 
     if part not in (None, *_PARTS):
@@ -89,9 +90,7 @@ def inspect(
         )
     if first is not None and last is not None and first > last:
         raise UsageError(f"--from {first} is after --to {last}: exchange them.")
-    directory = settings_of(data).data
-    if not any((directory / name).exists() for name in ("log", "chunks", "store.keys", "store.keys.copy")):
-        raise NoStoreError(directory)
+    directory = _store_at(data)
     selection: Selection = {
         "kinds": kind or [], "bucket": _bytes(bucket), "key": _bytes(key), "prefix": _bytes(prefix), "first": first,
         "last": last, "file": file,
@@ -114,6 +113,18 @@ def inspect(
         say("Nothing in the store is selected: check the options, and how kinds are written.", err=True)
     if total.unreadable:
         raise OrcasError(f"Places that cannot be read: {total.unreadable}; `orcas fsck` says what is lost.")
+
+
+def _store_at(data: str | None) -> Path:
+    """The directory of a store, of which any part may be missing."""
+    from orcas.control.files import NoStoreError
+    from orcas.edge import admit
+
+    directory = settings_of(data).data
+    admit(directory)
+    if not any((directory / name).exists() for name in ("log", "chunks", "store.keys", "store.keys.copy")):
+        raise NoStoreError(directory)
+    return directory
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -35,7 +35,7 @@ _STORE_FILES: Final = frozenset(
     | {*KEYRING_NAMES}
 )
 # Files that a directory may have and still count as empty: of file systems, of version control, and Orcas's settings.
-_IGNORED_FILES: Final = frozenset(
+IGNORED_FILES: Final = frozenset(
     {"lost+found", ".snapshot", ".gitignore", ".gitkeep", ".keep", ".DS_Store", "orcas.toml"}
 )
 _LOCK_ATTEMPTS_MAX: Final = 50
@@ -64,6 +64,13 @@ class NoStoreError(UnavailableError):
         )
 
 
+class LaterVersionError(UnavailableError):
+    """A later version of Orcas has written the file at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} was written by a later version of Orcas: use that version.")
+
+
 def make_directory(path: Path) -> None:
     """Create the data directory, accessible only to its owner, if it does not exist.
 
@@ -82,7 +89,7 @@ def make_directory(path: Path) -> None:
         raise UnavailableError(
             f"The data directory {path} cannot be read: {because(error)}, or name another with --data."
         ) from None
-    foreign = sorted(there - _IGNORED_FILES)
+    foreign = sorted(there - IGNORED_FILES)
     if foreign and not there & _STORE_FILES:
         raise UnavailableError(
             f"{path} holds other files, such as {foreign[0]}, and no store: choose an empty or new directory."

@@ -19,7 +19,7 @@ from orcas.errors import UnavailableError
 
 SUFFIX: Final = ".copy"
 _MAGIC: Final = b"orcas copy 1 "
-_HEAD_BYTES: Final = len(_MAGIC) + 64
+HEAD_BYTES: Final = len(_MAGIC) + 64
 
 log = logging.getLogger("orcas")
 
@@ -43,7 +43,7 @@ def read_unverified(path: Path) -> bytes:
 def is_refuted(path: Path, content: bytes) -> bool:
     """Whether the copy is damaged, but has the checksum of another content than this one, which `path` has."""
     head, other = _parts(path)
-    whole = len(head) == _HEAD_BYTES and head.startswith(_MAGIC)
+    whole = len(head) == HEAD_BYTES and head.startswith(_MAGIC)
     return whole and not _verifies(head, other) and not _verifies(head, content)
 
 
@@ -136,7 +136,7 @@ def _parts(path: Path) -> tuple[bytes, bytes]:
     with contextlib.suppress(UnavailableError):
         found = read_secret_file(copy_of(path))
     found = found or b""
-    return found[:_HEAD_BYTES], found[_HEAD_BYTES + 1 :]
+    return found[:HEAD_BYTES], found[HEAD_BYTES + 1 :]
 
 
 def _verifies(head: bytes, content: bytes) -> bool:

@@ -119,6 +119,10 @@ impl Error {
             {
                 "; restore a backup, or serve what is left, read-only, with `orcas serve --salvage`"
             }
+            Self::Version { found, supported, .. } if found < supported => {
+                "; copy its objects to a new store, from the version of Orcas that wrote them"
+            }
+            Self::Version { .. } => "; use the version of Orcas that wrote it, or restore a backup that this one made",
             Self::Corrupt { .. }
             | Self::Missing { .. }
             | Self::Foreign { .. }
@@ -129,7 +133,6 @@ impl Error {
                  store opens, and `orcas serve --salvage` serves what is intact, read-only"
             }
             Self::Io { .. }
-            | Self::Version { .. }
             | Self::Locked { .. }
             | Self::Busy { .. }
             | Self::ManyDeleted

@@ -54,10 +54,26 @@ impl PackHeader {
         out
     }
 
-    /// `number` is the one in the file's name. If neither copy is valid, the fault is that of the first one.
+    /// `number` is the one in the file's name. If neither copy is valid, the fault is that of the first one, unless the
+    /// second is of another version.
     pub fn decode(bytes: &[u8; FILE_HEADER_ENCODED], store_id: &[u8; 16], number: u64) -> Result<Self, HeaderFault> {
         let copy = |at| Self::decode_copy(&field(bytes, at), store_id, number);
-        copy(0).or_else(|fault| copy(SECOND_AT).map_err(|_| fault))
+        copy(0).or_else(|fault| {
+            copy(SECOND_AT).map_err(|second| if matches!(second, HeaderFault::Version(_)) { second } else { fault })
+        })
+    }
+
+    /// The version of a header that is not the one that is read here, of any pack and store. It is trusted only if the
+    /// checksum of its copy matches.
+    pub fn other_version(bytes: &[u8; FILE_HEADER_ENCODED]) -> Option<u32> {
+        let version = [0, SECOND_AT].into_iter().find_map(|at| Self::version_of_copy(&field(bytes, at)));
+        version.filter(|found| *found != FORMAT_VERSION)
+    }
+
+    /// The version in a copy whose checksum matches.
+    fn version_of_copy(bytes: &[u8; COPY]) -> Option<u32> {
+        let holds = bytes[..8] == FILE_MAGIC && u32::from_le_bytes(field(bytes, 56)) == block_crc(&bytes[..56]);
+        holds.then(|| u32::from_le_bytes(field(bytes, 8)))
     }
 
     /// The header of a pack of any store and number, from the first copy that is valid.
@@ -75,10 +91,7 @@ impl PackHeader {
     }
 
     fn decode_copy(bytes: &[u8; COPY], store_id: &[u8; 16], number: u64) -> Result<Self, HeaderFault> {
-        if bytes[..8] != FILE_MAGIC || u32::from_le_bytes(field(bytes, 56)) != block_crc(&bytes[..56]) {
-            return Err(HeaderFault::Damaged);
-        }
-        let version = u32::from_le_bytes(field(bytes, 8));
+        let version = Self::version_of_copy(bytes).ok_or(HeaderFault::Damaged)?;
         if version != FORMAT_VERSION {
             return Err(HeaderFault::Version(version));
         }

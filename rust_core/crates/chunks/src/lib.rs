@@ -32,7 +32,7 @@ use orcas_record::placement::codec;
 
 pub use examine::{ChunkCheck, ContentSink, ExpectedChunk, PackExamination};
 pub use frames::PackFrame;
-pub use packs::{Packs, packs_present, set_packs_aside};
+pub use packs::{Packs, check_formats, packs_present, set_packs_aside};
 pub use salvage::{PackSalvage, store_ids};
 pub use upkeep::{ChunkInfo, PackFile};
 pub use writer::{ChunkWriter, WrittenChunk};

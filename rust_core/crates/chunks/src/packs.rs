@@ -4,7 +4,7 @@
 //! wrote into it. Everything that keeps a pack in use holds its `Arc<Pack>`, and nothing else does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use orcas_base::block::CHUNK_LENGTH_MAX;
@@ -16,9 +16,9 @@ use orcas_fs::{FileSystem, Open};
 use orcas_record::placement::codec;
 use orcas_record::{ChunkLocation, PackId};
 
-use super::format::{PackHeader, content_start, frame_length};
+use super::format::{FORMAT_VERSION, PackHeader, content_start, frame_length};
 use super::pack::{FailedSyncs, Pack};
-use super::reader::{OpenPack, Reader, open_pack};
+use super::reader::{OpenPack, Reader, open_pack, read_header};
 use super::writer::{ChunkWriter, FrameWriter, WrittenChunk};
 use super::{PackOptions, pack_number, pack_path};
 
@@ -57,6 +57,21 @@ pub fn packs_present(fs: &dyn FileSystem, options: &PackOptions) -> Result<BTree
 
 fn numbers_present(fs: &dyn FileSystem, options: &PackOptions) -> Result<BTreeSet<u64>> {
     Ok(fs.list(&options.dir)?.iter().filter_map(|name| pack_number(name)).collect())
+}
+
+/// Reads the headers of all packs in `dir`, of any store. What cannot be read is left to those who read more.
+///
+/// # Errors
+/// [`Error::Version`] for a pack of another format.
+pub fn check_formats(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    for number in fs.list(dir).unwrap_or_default().iter().filter_map(|name| pack_number(name)) {
+        let path = pack_path(dir, number);
+        let header = fs.open(&path, Open::Read).and_then(|file| read_header(&*file));
+        if let Some(found) = header.ok().and_then(|encoded| PackHeader::other_version(&encoded)) {
+            return Err(Error::Version { path, found, supported: FORMAT_VERSION });
+        }
+    }
+    Ok(())
 }
 
 /// Renames packs, so that the next start ignores them. Returns the new paths.

@@ -202,14 +202,20 @@ impl TableCache {
     }
 }
 
-/// Opens a pack after checking that it is what its name says.
-pub(super) fn open_pack(fs: &dyn FileSystem, options: &PackOptions, number: u64, mode: Open) -> Result<OpenPack> {
-    let path = pack_path(&options.dir, number);
-    let file = fs.open(&path, mode)?;
+/// The bytes of a header, and zeros where the file is too short for it.
+pub(super) fn read_header(file: &dyn File) -> Result<[u8; FILE_HEADER_ENCODED]> {
     let mut encoded = [0; FILE_HEADER_ENCODED];
     // An empty pack of an earlier version ends after the first copy.
     let present = file.len()?.min(FILE_HEADER_ENCODED as u64) as usize;
     file.read_at(0, &mut encoded[..present])?;
+    Ok(encoded)
+}
+
+/// Opens a pack after checking that it is what its name says.
+pub(super) fn open_pack(fs: &dyn FileSystem, options: &PackOptions, number: u64, mode: Open) -> Result<OpenPack> {
+    let path = pack_path(&options.dir, number);
+    let file = fs.open(&path, mode)?;
+    let encoded = read_header(&*file)?;
     let header = PackHeader::decode(&encoded, &options.store_id, number).map_err(|fault| match fault {
         HeaderFault::Damaged => Error::corrupt(&path, 0, "the pack header does not match its checksum"),
         HeaderFault::Version(found) => Error::Version { path: path.clone(), found, supported: FORMAT_VERSION },

@@ -35,15 +35,29 @@ pub fn check_store(
     check_locked(fs, data, options, keys, progress)
 }
 
+/// Whether the files of a store are of the formats that are known here. Whoever opens a store asks first, because a file of
+/// another format looks like a damaged one to all who read on. Looks at headers alone, and needs no lock. What is missing or
+/// cannot be read is left to those who read on.
+///
+/// # Errors
+/// [`Error::Version`] for the first file whose intact header has another version.
+pub fn check_formats(fs: &Arc<dyn FileSystem>, data: &Path) -> Result<()> {
+    StoreKeys::check_formats(fs, data)?;
+    orcas_log::check_formats(&**fs, &data.join("log"))?;
+    orcas_chunks::check_formats(&**fs, &data.join("chunks"))
+}
+
 /// The lock is only asked for where there is a store: asking makes a file.
 ///
 /// # Errors
-/// [`Error::Missing`] when there is no store, [`Error::Locked`] when somebody has it open.
+/// [`Error::Missing`] when there is no store, [`Error::Version`] when it is of another format, [`Error::Locked`] when
+/// somebody has it open.
 pub fn lock(fs: &Arc<dyn FileSystem>, data: &Path) -> Result<Box<dyn Send + Sync>> {
     let is_store = fs.list(data).is_ok_and(|names| names.iter().any(|name| name == "log" || name == "store.keys"));
     if !is_store {
         return Err(Error::Missing { path: data.join("log") });
     }
+    check_formats(fs, data)?;
     fs.lock(&data.join("store.lock"))
 }
 

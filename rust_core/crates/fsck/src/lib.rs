@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
-pub use closed::{check_locked, check_store, lock, places};
+pub use closed::{check_formats, check_locked, check_store, lock, places};
 pub use collect::gone;
 pub use losses::ANNOTATION_DAMAGED;
 pub use open::{OpenStore, check_open};

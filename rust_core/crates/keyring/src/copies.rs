@@ -50,6 +50,17 @@ pub fn inspect(bytes: &[u8]) -> Option<(StoreId, u64)> {
     SealedKeyring::parse(bytes).ok().map(|parsed| (parsed.store(), parsed.generation()))
 }
 
+/// # Errors
+/// [`Error::Version`] for a copy of a later version. What cannot be read is left to those who need it.
+pub fn check_formats(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<()> {
+    for path in NAMES.map(|name| dir.join(name)) {
+        if let CopyState::Later(SealError::Version { found, supported }) = read(fs, &path) {
+            return Err(Error::Version { path, found, supported });
+        }
+    }
+    Ok(())
+}
+
 /// One file.
 pub(crate) enum CopyState {
     Missing,

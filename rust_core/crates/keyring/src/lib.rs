@@ -17,7 +17,7 @@ mod tests;
 mod times;
 mod unsealing;
 
-pub use copies::{NAMES, Presence, inspect, presence, store_of};
+pub use copies::{NAMES, Presence, check_formats, inspect, presence, store_of};
 pub use environment::{Environment, Now};
 pub use error::{ChangeError, KeyError, Older, OpenError};
 pub use info::KeyInfo;

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use orcas_base::error::Error;
 use orcas_fs::{FileSystem, Open};
 use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
 use orcas_seal::{CacheLimits, DataKey, DataKeyId, Error as SealError, KeyState, MasterSecret, Secret, StoreId};
 
-use crate::{ChangeError, Environment, KeyError, Keyring, NAMES, OpenError, Presence, presence};
+use crate::{ChangeError, Environment, KeyError, Keyring, NAMES, OpenError, Presence, check_formats, presence};
 
 const STORE: StoreId = StoreId([7; 16]);
 const DAY_MS: u64 = 86_400_000;
@@ -234,6 +235,8 @@ fn a_copy_of_a_later_version_or_of_another_store_is_not_overwritten() {
     later[end..].copy_from_slice(&digest);
     bench.set(NAMES[1], &later);
     assert!(matches!(bench.open(&master(1)), Err(OpenError::Version { .. })));
+    let refused = check_formats(&bench.fs(), Path::new("/")).unwrap_err();
+    assert!(matches!(refused, Error::Version { path, found: 2, supported: 1 } if path == Path::new("/keyring.copy")));
     assert_eq!(bench.bytes(NAMES[1]), later);
 
     let other = Bench::new();

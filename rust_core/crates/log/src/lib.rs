@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use chain::{ClosedLog, CompactedLog, LogFiles, SpareMaker, files_up_to, size_at};
+pub use chain::{ClosedLog, CompactedLog, LogFiles, SpareMaker, check_formats, files_up_to, size_at};
 pub use compaction::LogCompaction;
 pub use damaged::{
     Counted, Examined, Inspection, LogFault, LogGap, LogPiece, LogRewrite, LogSalvage, OtherLog, SET_ASIDE, Salvaged,

@@ -85,6 +85,13 @@ impl StoreKeys {
         })
     }
 
+    /// # Errors
+    /// [`Error::Version`] for a copy of another format. What cannot be read is left to those who need it.
+    pub fn check_formats(fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<()> {
+        let copies = Self::inspect(fs, dir).into_iter().filter_map(|(_, read)| read.err());
+        copies.filter(|error| matches!(error, Error::Version { .. })).map(Err).next().unwrap_or(Ok(()))
+    }
+
     pub fn is_same(&self, other: &Self) -> bool {
         (self.store_id, self.commit_key, self.scope_key) == (other.store_id, other.commit_key, other.scope_key)
     }
@@ -154,4 +161,30 @@ impl StoreKeys {
 /// The fingerprint of `bytes` within a scope.
 pub fn fingerprint(scope: &[u8; 32], bytes: &[u8]) -> Fingerprint {
     Fingerprint(*blake3::keyed_hash(scope, bytes).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orcas_fs_testing::{SimDisk, SimRandom};
+
+    #[test]
+    fn another_format_is_told_from_damage() {
+        let (fs, dir): (Arc<dyn FileSystem>, _) = (Arc::new(SimDisk::new()), Path::new("/"));
+        let keys = StoreKeys::open(&fs, dir, &SimRandom::new(1), true).unwrap();
+        keys.establish(&fs, dir).unwrap();
+        StoreKeys::check_formats(&fs, dir).unwrap();
+        let path = dir.join(KEY_FILES[1]);
+        let file = fs.open(&path, Open::Write).unwrap();
+        file.write_at(8, &2u32.to_le_bytes()).unwrap();
+        StoreKeys::check_formats(&fs, dir).unwrap();
+        let mut body = [0; LENGTH - 32];
+        file.read_at(0, &mut body).unwrap();
+        file.write_at(body.len() as u64, blake3::hash(&body).as_bytes()).unwrap();
+        let refused = StoreKeys::check_formats(&fs, dir).unwrap_err();
+        assert!(
+            matches!(&refused, Error::Version { path: found, found: 2, supported: 1 } if *found == path),
+            "{refused}"
+        );
+    }
 }

@@ -23,7 +23,7 @@ use orcas_chunks::{PackOptions, PackSalvage};
 use orcas_fs::FileSystem;
 use orcas_fs::read_only::ReadOnlyFileSystem;
 use orcas_fs::scratch::ScratchDir;
-use orcas_fsck::{FINDINGS_MAX, Finding, FindingKind, INDEX_NAME, Loss, SalvageSource, Survey};
+use orcas_fsck::{FINDINGS_MAX, Finding, FindingKind, INDEX_NAME, Loss, SalvageSource, Survey, check_formats};
 use orcas_index::{Index, IndexOptions};
 use orcas_log::{LogOptions, LogPosition, LogReader, LogSalvage};
 use orcas_record::Sequence;
@@ -76,7 +76,8 @@ impl SalvageReport {
 /// Opens a store for reading. `owner` is shown as the owner of every bucket. Blocking: it reads everything.
 ///
 /// # Errors
-/// [`Error::Missing`] when there is no store, [`Error::Locked`] when it is open elsewhere, [`Error::Corrupt`] when not
+/// [`Error::Missing`] when there is no store, [`Error::Version`] when it is of another format, [`Error::Locked`] when it is
+/// open elsewhere, [`Error::Corrupt`] when not
 /// one record is left, and what kept the salvage from going on.
 pub fn salvage_store(
     options: EngineOptions,
@@ -86,6 +87,7 @@ pub fn salvage_store(
     let started = Instant::now();
     let fs: Arc<dyn FileSystem> = Arc::new(ReadOnlyFileSystem::new(Arc::clone(&environment.fs)));
     let data = options.data.clone();
+    check_formats(&fs, &data)?;
     let lock = lock(&*fs, &data)?;
     let mut site = Survey::of(fs, &data)?;
     let scratch = ScratchDir::new()?;

@@ -15,3 +15,4 @@ pub(crate) use link::Link;
 pub(crate) use spare::fill;
 pub use spare::{SpareMaker, size_at};
 pub(crate) use survey::Survey;
+pub use survey::check_formats;

@@ -222,6 +222,21 @@ impl Survey {
     }
 }
 
+/// Reads the headers of all files in the log at `dir`, of any store. What cannot be read is left to those who read more.
+///
+/// # Errors
+/// [`Error::Version`] for a file of another format.
+pub fn check_formats(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    for number in fs.list(dir).unwrap_or_default().iter().filter_map(|name| file_number(name)) {
+        let path = file_path(dir, number);
+        let header = fs.open(&path, Open::Read).and_then(|file| read_header(&*file));
+        if let Some(found) = header.ok().flatten().and_then(|encoded| Header::other_version(&encoded)) {
+            return Err(HeaderFault::Version(found).into_error(&path));
+        }
+    }
+    Ok(())
+}
+
 fn remove(fs: &dyn FileSystem, dir: &Path, numbers: impl Iterator<Item = u64>) -> Result<()> {
     let mut removed = false;
     for number in numbers {

@@ -113,7 +113,8 @@ impl CompactedHeader {
 }
 
 impl Header {
-    /// `number` is that in the name of the file. If neither copy is valid, returns the fault of the first.
+    /// `number` is that in the name of the file. If neither copy is valid, returns the fault of the first, unless the second
+    /// is of another version.
     pub fn decode(
         bytes: &[u8; HEADER_ENCODED],
         keys: &LogKeys,
@@ -124,7 +125,7 @@ impl Header {
         if planted::is(Bug::SecondHeaderIgnored) {
             return copy(0);
         }
-        copy(0).or_else(|fault| copy(SECOND_AT).map_err(|_| fault))
+        copy(0).or_else(|fault| copy(SECOND_AT).map_err(|second| second.or(fault)))
     }
 
     /// The offset of a damaged copy and its correct content, for bytes that `decode` accepted. `None` also for files of
@@ -148,13 +149,10 @@ impl Header {
             MAGIC_COMPACTED => (COMPACTED_SIGNED, HeaderFault::CompactedDamaged),
             _ => return Err(HeaderFault::Damaged),
         };
-        let crc_at = signed + 32;
-        if u32::from_le_bytes(field(bytes, crc_at)) != block_crc(&bytes[..crc_at]) {
-            return Err(damaged);
-        }
-        let version = u32::from_le_bytes(field(bytes, 8));
-        if version != FORMAT_VERSION {
-            return Err(HeaderFault::Version(version));
+        match version_of_copy(bytes) {
+            Some(FORMAT_VERSION) => {}
+            Some(version) => return Err(HeaderFault::Version(version)),
+            None => return Err(damaged),
         }
         let found_store: [u8; 16] = field(bytes, 16);
         if found_store != *store_id {
@@ -200,19 +198,20 @@ impl Header {
     }
 
     fn decode_copy_unsigned(bytes: &[u8; COPY]) -> Option<Self> {
-        let signed = match field(bytes, 0) {
-            MAGIC => PLAIN_SIGNED,
-            MAGIC_COMPACTED => COMPACTED_SIGNED,
-            _ => return None,
-        };
-        let crc_at = signed + 32;
-        let holds = u32::from_le_bytes(field(bytes, crc_at)) == block_crc(&bytes[..crc_at]);
+        let version = version_of_copy(bytes)?;
         let header = Self::salvage(&twice(bytes), &field(bytes, 16), u64::from_le_bytes(field(bytes, 32)));
         let in_order = match &header {
             Self::Plain(_) => true,
             Self::Compacted(header) => header.from.sequence < header.end.sequence && header.own_end >= FILE_HEADER,
         };
-        (holds && in_order && u32::from_le_bytes(field(bytes, 8)) == FORMAT_VERSION).then_some(header)
+        (in_order && version == FORMAT_VERSION).then_some(header)
+    }
+
+    /// The version of a header of either kind that is not the one that is read here, in any store. It is trusted only if
+    /// the checksum of its copy matches.
+    pub fn other_version(bytes: &[u8; HEADER_ENCODED]) -> Option<u32> {
+        let version = [0, SECOND_AT].into_iter().find_map(|at| version_of_copy(&field(bytes, at)));
+        version.filter(|found| *found != FORMAT_VERSION)
     }
 
     pub fn store_id(&self) -> &[u8; 16] {
@@ -246,6 +245,11 @@ impl Header {
 }
 
 impl HeaderFault {
+    /// This one if it is a version, which an intact copy has; else the other.
+    fn or(self, other: Self) -> Self {
+        if matches!(self, Self::Version(_)) { self } else { other }
+    }
+
     pub fn into_error(self, path: &Path) -> Error {
         match self {
             Self::Damaged | Self::CompactedDamaged => {
@@ -255,6 +259,18 @@ impl HeaderFault {
             Self::Foreign(reason) => Error::Foreign { path: path.to_owned(), reason },
         }
     }
+}
+
+/// The version in a copy whose checksum matches.
+fn version_of_copy(bytes: &[u8; COPY]) -> Option<u32> {
+    let crc_at = 32
+        + match field(bytes, 0) {
+            MAGIC => PLAIN_SIGNED,
+            MAGIC_COMPACTED => COMPACTED_SIGNED,
+            _ => return None,
+        };
+    let holds = u32::from_le_bytes(field(bytes, crc_at)) == block_crc(&bytes[..crc_at]);
+    holds.then(|| u32::from_le_bytes(field(bytes, 8)))
 }
 
 fn twice(copy: &[u8; COPY]) -> [u8; HEADER_ENCODED] {

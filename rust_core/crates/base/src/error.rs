@@ -123,12 +123,11 @@ impl Error {
                 "; copy its objects to a new store, from the version of Orcas that wrote them"
             }
             Self::Version { .. } => "; use the version of Orcas that wrote it, or restore a backup that this one made",
-            Self::Corrupt { .. }
-            | Self::Missing { .. }
-            | Self::Foreign { .. }
-            | Self::Index { .. }
-            | Self::IndexDamaged { .. }
-            | Self::Record { .. } => {
+            // Nothing that only the index has is ever lost.
+            Self::Index { .. } | Self::IndexDamaged { .. } => {
+                "; `orcas fsck` checks the store, and `orcas fsck --repair` builds the index anew from the log"
+            }
+            Self::Corrupt { .. } | Self::Missing { .. } | Self::Foreign { .. } | Self::Record { .. } => {
                 "; `orcas fsck` shows what is damaged, `orcas fsck --repair --accept-loss` gives it up, so that the \
                  store opens, and `orcas serve --salvage` serves what is intact, read-only"
             }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -103,3 +105,24 @@ def test_root_is_told_whose_store_it_writes_to(tmp_path: Path) -> None:
         done = ran(child_environment(), str(tmp_path), *call, "--data", str(data))
         assert done.returncode == 0
         assert ("who cannot read what root writes: run commands as that user" in done.stderr) == words
+
+
+def test_a_job_that_gets_no_thread_is_refused_and_keeps_nothing_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    with running(data):
+        pass
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "orcas-gc":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    said = command("gc", "--data", data, code=1)
+    assert "gives the server no thread for the job: raise its limit of threads, or try again later." in said
+    monkeypatch.undo()
+    command("gc", "--data", data)
+    shutil.rmtree(data)

@@ -81,6 +81,10 @@ class TooManyJobsError(Exception):
     """As many jobs are running as are allowed."""
 
 
+class NoThreadError(Exception):
+    """The system has given no thread for a job."""
+
+
 class Jobs:
     """All jobs of a store."""
 
@@ -94,15 +98,20 @@ class Jobs:
 
         Raises:
             TooManyJobsError: there are `JOBS_MAX` that are not finished, or the server is about to end.
+            NoThreadError: the system gives no thread.
         """
         with self._lock:
             self._forget()
             if self._closed or len(self._jobs) >= JOBS_MAX:
                 raise TooManyJobsError
             job = Job(kind, work)
-            self._jobs[job.id] = job
-            job.thread = threading.Thread(target=job.run, name=f"orcas-{kind}", daemon=True)
-            job.thread.start()
+            thread = threading.Thread(target=job.run, name=f"orcas-{kind}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                raise NoThreadError from None
+            # A job whose thread did not start would be waited for, and would count, for ever.
+            job.thread, self._jobs[job.id] = thread, job
             return job
 
     def find(self, name: str) -> Job | None:

@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from orcas.admin.jobs import Jobs, TooManyJobsError, Work
+from orcas.admin.jobs import Jobs, NoThreadError, TooManyJobsError, Work
 from orcas.admin.metering import UsageKeeper
 from orcas.admin.pins import BackupPins
 from orcas.admin.schedule import Schedule
@@ -87,12 +87,17 @@ class Tools:
         """Begin a job.
 
         Raises:
-            Refusal: there are too many.
+            Refusal: there are too many, or there is no thread for it.
         """
         try:
             return self.jobs.start(kind, work).describe()
         except TooManyJobsError:
             raise Refusal(503, "TooManyJobs", "Too many jobs are running: wait for one, or delete it.") from None
+        except NoThreadError:
+            message = (
+                "The system gives the server no thread for the job: raise its limit of threads, or try again later."
+            )
+            raise Refusal(503, "NoThread", message) from None
 
     def reclaim(self, *, compact: bool) -> Work:
         """The work of a reclamation. The background thread may have done most of it already."""

@@ -71,9 +71,14 @@ class ClientLoop:
             if self._closed:
                 raise ClosedError
             if self._loop is None:
-                self._loop, self._ending = _Loop(private=self._private), asyncio.Event()
-                arguments = (self._loop, self._ending)
-                threading.Thread(target=self._serve, args=arguments, name=self._name, daemon=True).start()
+                loop, ending = _Loop(private=self._private), asyncio.Event()
+                try:
+                    threading.Thread(target=self._serve, args=(loop, ending), name=self._name, daemon=True).start()
+                except RuntimeError:
+                    # Nothing would run in it.
+                    loop.close()
+                    raise
+                self._loop, self._ending = loop, ending
             # Before `_ending` is set, so it is cancelled at the latest when the loop ends.
             future = asyncio.run_coroutine_threadsafe(work(), self._loop)
         try:

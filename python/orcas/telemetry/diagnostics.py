@@ -42,9 +42,9 @@ def _start() -> None:
     with _writing:
         collect_diagnostics(logging.getLogger("orcas").getEffectiveLevel())
         if not _started:
-            _started = True
             thread = threading.Thread(target=_run, name="orcas-log", daemon=True)
             thread.start()
+            _started = True
             # A thread in Rust must not come back to an interpreter that is gone.
             atexit.register(_end, thread)
 

@@ -133,8 +133,14 @@ class RequestWatch:
             self._until = self._clock() + WATCH_SECONDS
             if self._lines is not None and self._thread is None:
                 self._lines.log_access(True)
-                self._thread = threading.Thread(target=self._run, name="orcas-watch", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="orcas-watch", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    # Nobody would take the lines.
+                    self._lines.log_access(False)
+                    raise
+                self._thread = thread
 
     def stop(self) -> None:
         """End for good. Blocks until the thread has ended."""

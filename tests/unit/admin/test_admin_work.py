@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.clocks import MovedClock
 
 from orcas.admin import jobs, pins
-from orcas.admin.jobs import JOBS_MAX, Job, Jobs, TooManyJobsError, Work
+from orcas.admin.jobs import JOBS_MAX, Job, Jobs, NoThreadError, TooManyJobsError, Work
 from orcas.admin.pins import PINS_MAX, BackupPins, TooManyPinsError
 from orcas.admin.schedule import Schedule, Task
 from orcas.admin.tools import Tools
@@ -66,6 +66,22 @@ def test_the_end_cancels_what_can_be_cancelled() -> None:
     closed.set()
     known.join()
     assert gc.state == "done"
+
+
+def test_a_job_without_a_thread_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Jobs()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for _ in range(JOBS_MAX + 1):
+        with pytest.raises(NoThreadError):
+            known.start("gc", Work(dict, dict, threading.Event().set))
+    monkeypatch.undo()
+    assert known.all() == []
+    known.cancel()
+    known.join()
 
 
 async def test_jobs_that_wait_for_a_task_can_be_cancelled_and_share_a_run() -> None:

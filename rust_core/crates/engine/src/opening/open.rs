@@ -103,8 +103,13 @@ impl Engine {
             let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
             spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))
         };
+        let handle = Handle { shared: Arc::clone(&shared) };
+        // If one of its threads cannot be started, dropping it ends those that were.
+        let mut engine = Self { handle, replayed, threads: Threads::default(), lock: Some(lock), scratch: None };
+        let threads = &mut engine.threads;
         let for_tasks = Arc::clone(&shared);
         let upkeep = spawn("orcas-upkeep", Box::new(move || run_upkeep(&for_tasks, &tasks, replayed.unclean)))?;
+        threads.upkeep = Some(upkeep);
         let watched = |died: fn(&EngineState), run: Box<dyn FnOnce() + Send>| -> Box<dyn FnOnce() + Send> {
             let watch = Watch { shared: Arc::clone(&shared), died };
             Box::new(move || {
@@ -112,26 +117,24 @@ impl Engine {
                 run();
             })
         };
-        let writing = vec![
-            spawn("orcas-commit", watched(EngineState::writing_died, Box::new(move || committer.run())))?,
-            spawn("orcas-apply", watched(EngineState::writing_died, Box::new(move || applier.run())))?,
-        ];
+        let commit = watched(EngineState::writing_died, Box::new(move || committer.run()));
+        threads.writing.push(spawn("orcas-commit", commit)?);
+        let apply = watched(EngineState::writing_died, Box::new(move || applier.run()));
+        threads.writing.push(spawn("orcas-apply", apply)?);
         let (for_reclamation, for_scrub, scrubbed) = (Arc::clone(&shared), Arc::clone(&shared), logs.clone());
         let scrub = Box::new(move || scrub::run(&for_scrub, &scrubbed));
-        let scrub = spawn("orcas-scrub", watched(|shared| shared.scrub.queue.stop(), scrub))?;
+        threads.scrub = Some(spawn("orcas-scrub", watched(|shared| shared.scrub.queue.stop(), scrub))?);
         let (for_rebuild, rebuild_logs) = (Arc::clone(&shared), logs.clone());
-        let index_rebuild = spawn(
-            "orcas-rebuild",
-            watched(index_rebuild::died, Box::new(move || index_rebuild::run(&for_rebuild, &rebuild_logs))),
-        )?;
+        let rebuild = Box::new(move || index_rebuild::run(&for_rebuild, &rebuild_logs));
+        threads.index_rebuild = Some(spawn("orcas-rebuild", watched(index_rebuild::died, rebuild))?);
         let reclaim = Box::new(move || reclaim::run(&for_reclamation, logs));
-        let reclamation = spawn("orcas-reclaim", watched(|shared| shared.reclaim.queue.died(), reclaim))?;
+        threads.reclamation = Some(spawn("orcas-reclaim", watched(|shared| shared.reclaim.queue.died(), reclaim))?);
         let follow = follower.map(|follower| {
             let for_events = Arc::clone(&shared);
             let run = Box::new(move || events::run(&for_events, follower));
             spawn("orcas-events", watched(|shared| shared.events.died(), run))
         });
-        let events = follow.transpose()?;
+        threads.events = follow.transpose()?;
         if shared.space.ballast.is_short() {
             // Before anybody else takes the room that was just made.
             let _ = shared.space.make_spare();
@@ -140,21 +143,7 @@ impl Engine {
         for task in [UpkeepTask::Spare, UpkeepTask::Ballast, UpkeepTask::PrefixHashes] {
             shared.upkeep.request(task);
         }
-        Ok(Self {
-            handle: Handle { shared },
-            replayed,
-            threads: Threads {
-                writing,
-                upkeep: Some(upkeep),
-                reclamation: Some(reclamation),
-                index_rebuild: Some(index_rebuild),
-                scrub: Some(scrub),
-                lifecycle: None,
-                events,
-            },
-            lock: Some(lock),
-            scratch: None,
-        })
+        Ok(engine)
     }
 
     pub fn handle(&self) -> Handle {

@@ -105,14 +105,19 @@ def read_cipher(directory: Path, sealer: Sealer | None) -> Cipher | None:
     """The cipher of `directory`; None if there is no file.
 
     Raises:
-        UnavailableError: the file is damaged, or `sealer` does not open it.
+        UnavailableError: the file is damaged, or `sealer` does not open it, or there is none for a sealed one.
     """
     path = directory / KEY_NAME
     content = read_twice(path)
     if content is None:
         return None
     if len(content) > _KEY_BYTES:
-        opened = None if sealer is None else sealer.open(KEY_NAME, content)
+        if sealer is None:
+            raise UnavailableError(
+                f"The identities of the store in {directory} are sealed, and its keyring is not open: set ORCAS_MASTER_KEY "
+                "or ORCAS_MASTER_PASSPHRASE to what it was sealed with."
+            )
+        opened = sealer.open(KEY_NAME, content)
         if opened is None:
             raise UnavailableError(
                 f"{path} is damaged, or sealed under a key that the keyring lacks: restore it or a newer keyring, or move "

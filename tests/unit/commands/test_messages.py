@@ -302,6 +302,7 @@ ELSEWHERE: Final = {
     },
     "tests/unit/control/test_control.py": {
         "The secret of access key": "access key other cannot be decrypted",
+        "The identities of the store": "its keyring is not open: set ORCAS_MASTER_KEY",
         "The root key in … is sealed": "keyring lacks",
     },
     "tests/unit/events/test_broker_senders.py": {"The target … is of the type": "pip install 'orcas-s3"},

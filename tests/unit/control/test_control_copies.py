@@ -148,6 +148,25 @@ async def test_what_is_damaged_in_both_copies_is_not_believed(tmp_path: Path, na
                 assert find_lost(tmp_path) == [name]
 
 
+async def test_a_change_that_a_kill_interrupted_is_told_from_no_other_cause(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the two writes: the change was not confirmed, and is undone."""
+    await snapshot_of(tmp_path)
+    write_quotas(tmp_path, {"e" * 64: (1 << 40, 7)})
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("orcas.control.files.twice.write_copy", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write_quotas(tmp_path, {"e" * 64: (1, None)})
+    async with control_of(tmp_path):
+        assert ensure_quotas(tmp_path) == {"e" * 64: (1 << 40, 7)}
+    assert f"{tmp_path / 'quotas.json'} has an interrupted change, or was damaged or changed by hand" in caplog.text
+
+
 async def test_the_log_tells_of_usage_that_is_gone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     await snapshot_of(tmp_path)
     (tmp_path / "usage.db").write_bytes(b"x")

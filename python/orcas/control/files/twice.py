@@ -102,7 +102,8 @@ def secure(path: Path) -> None:
         if content is None:
             return
         if found != content:
-            why = "was missing" if found is None else "was damaged or changed by hand"
+            # A change that was interrupted before the copy had it was never confirmed.
+            why = "was missing" if found is None else "has an interrupted change, or was damaged or changed by hand"
             log.warning("%s %s, and is restored from its copy, %s", path, why, copy_of(path).name)
             write_secret_file(path, content)
         secure_copy(path, content)

@@ -24,7 +24,7 @@
 # | Mode | An acknowledged write | May be lost |
 # |---|---|---|
 # | `sync` | is on the disk; writes under way share one flush | nothing |
-# | `interval` | is in the page cache; a flush follows within 50 ms | on power loss: the interval |
+# | `interval` | is in the page cache; a flush follows within 50 ms | on power loss: the interval and a flush |
 # | `buffered` | is in memory; flushed by time, size or count | on power loss or a killed process: one window |
 # | `unsafe-none` | is visible | everything |
 #

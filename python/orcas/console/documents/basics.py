@@ -30,7 +30,7 @@ _SETTING: Final = "x-amz-orcas-"
 DURABILITIES: Final = (
     ("", "as the store does"),
     ("sync", "sync: nothing that was answered is lost"),
-    ("interval", "interval: a power cut may cost writes of about 50 ms"),
+    ("interval", "interval: a power cut may cost writes of an interval, by default 50 ms, and of one sync"),
     ("buffered", "buffered: a crash may cost writes of up to 10 seconds"),
     ("unsafe-none", "unsafe-none: a crash may cost everything; for tests"),
 )

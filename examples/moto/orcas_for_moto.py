@@ -2,13 +2,15 @@
 
 `mock_aws` empties a server in memory and points clients at it that are made while it lasts. `ThreadedMotoServer` is a
 server at the address that it is given, and `/moto-api/reset` empties it. Everything else of moto is missing, and moto need
-not be installed. The directory of this file must be in PYTHONPATH, and Orcas beside the packages of the suite.
+not be installed. The directory of this file must be in PYTHONPATH, and Orcas beside the packages of the suite. Clients of
+other services get an error from the server; those that are made outside of a mock reach nobody. Nothing goes to AWS.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 import sys
 import types
@@ -18,7 +20,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import orcas
+from orcas.settings.clients import isolated
 from orcas.testing import Control, settings_for_tests
+
+# Clients that are made outside of a mock reach nobody, unless the environment leads them to a server.
+if "AWS_ENDPOINT_URL" not in os.environ:
+    _isolation = isolated("http://127.0.0.1:9", "nobody", "nobody-anywhere", "us-east-1")
+    _isolation.__enter__()
+    # Without these, `ThreadedMotoServer` has keys of its own.
+    del os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]
 
 # Buckets of moto can be public, and have ACLs.
 SETTINGS = {"public_access": "open"}
@@ -67,14 +77,21 @@ def mocked() -> tuple[orcas.Server, Control]:
     return server, Control(server)
 
 
+# What pytest calls before and after each test of a class.
+BEFORE, AFTER = "setup_method", "teardown_method"
+
+
 class Mock(contextlib.ContextDecorator):
     """A context manager and a decorator, also of the classes of unittest."""
 
     depth = 0
 
+    def __init__(self, *, empties: bool = True) -> None:
+        self._empties = empties
+
     def __enter__(self) -> Mock:
         server, control = mocked()
-        if Mock.depth == 0:
+        if Mock.depth == 0 and self._empties:
             control.reset()
         Mock.depth += 1
         self._environment = server.env()
@@ -98,13 +115,30 @@ class Mock(contextlib.ContextDecorator):
         if issubclass(target, unittest.TestCase):
             target.run = Mock()(target.run)  # type: ignore[method-assign]
             return target
+        # What prepares a test and the test itself have one server, which whatever comes first empties.
+        prepares = hasattr(target, BEFORE)
         for name, value in list(vars(target).items()):
-            if name.startswith("test"):
+            if isinstance(value, type) and name.startswith("Test"):
                 setattr(target, name, Mock()(value))
+            elif isinstance(value, types.FunctionType) and not (name.startswith("_") or is_fixture(value)):
+                first = name == BEFORE or (not prepares and name.startswith("test"))
+                called = with_method(value) if name in (BEFORE, AFTER) else value
+                setattr(target, name, Mock(empties=first)(called))
         return target
 
     def _recreate_cm(self) -> Mock:
-        return Mock()
+        return Mock(empties=self._empties)
+
+
+def with_method(function: types.FunctionType) -> Callable[..., Any]:
+    """The same for pytest, which passes the test to what is wrapped whether it is wanted or not."""
+    wanted = function.__code__.co_argcount > 1 or bool(function.__code__.co_flags & inspect.CO_VARARGS)
+    return functools.wraps(function)(lambda self, method: function(self, *([method] if wanted else [])))
+
+
+def is_fixture(function: types.FunctionType) -> bool:
+    """Whether pytest would not know it any more once it were wrapped."""
+    return inspect.isgeneratorfunction(function) or hasattr(function, "_pytestfixturefunction")
 
 
 def mock_aws(target: Callable[..., Any] | type | None = None, **_: Any) -> Any:

@@ -23,27 +23,11 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from orcas.errors import ConfigurationError, UnavailableError, because
-from orcas.settings.clients import client_environment, is_local, unproxied_environment
-from orcas.settings.config import Settings, child_environment, environment, resolve
+from orcas.settings.clients import is_local, isolated
+from orcas.settings.config import Settings, child_environment, resolve
 
 _TAIL_BYTES: Final = 4096
 _KILL_SECONDS: Final = 10
-
-
-@contextlib.contextmanager
-def _without_default_session() -> Iterator[None]:
-    """Have `boto3.client` read the variables anew: its default session keeps the keys that it found first."""
-    former = getattr(sys.modules.get("boto3"), "DEFAULT_SESSION", None)
-
-    def replace(session: object) -> None:
-        if (boto3 := sys.modules.get("boto3")) is not None:
-            boto3.DEFAULT_SESSION = session  # type: ignore[attr-defined]
-
-    replace(None)
-    try:
-        yield
-    finally:
-        replace(former)
 
 
 class Server:
@@ -140,7 +124,7 @@ class Server:
         Raises:
             ImportError: boto3 is not installed.
         """
-        return _boto3().session.Session().client(service, **self._boto3_options(service, options))
+        return _session().client(service, **self._boto3_options(service, options))
 
     def resource(self, service: str = "s3", **options: Any) -> Any:
         """A boto3 resource of this server. `options` work as in `client`.
@@ -148,15 +132,16 @@ class Server:
         Raises:
             ImportError: boto3 is not installed.
         """
-        return _boto3().session.Session().resource(service, **self._boto3_options(service, options))
+        return _session().resource(service, **self._boto3_options(service, options))
 
     @contextlib.contextmanager
     def env(self) -> Iterator[dict[str, str]]:
-        """Point all AWS clients at this server for a `with` block, in this process and in children that it starts."""
-        variables = client_environment(self.endpoint, self.access_key, self.secret_key, self.region, self.ca)
-        variables |= unproxied_environment(self.endpoint)
-        # Clients would otherwise combine these with the keys above.
-        with environment({**variables, "AWS_SESSION_TOKEN": None, "AWS_PROFILE": None}), _without_default_session():
+        """Point all AWS clients at this server for a `with` block, in this process and in children that it starts.
+
+        Clients of every service, of which the server has S3, IAM and STS. No variable, profile or metadata service leads
+        them elsewhere. Clients that were made before stay as they are.
+        """
+        with isolated(self.endpoint, self.access_key, self.secret_key, self.region, self.ca) as variables:
             yield variables
 
     def stop(self) -> None:
@@ -220,7 +205,13 @@ class Server:
         if self.ca is not None:
             ours["verify"] = self.ca
         ours |= options
-        wanted: dict[str, Any] = {"proxies": {}} if is_local(str(ours["endpoint_url"])) else {}
+        # Variables may ask for the first two, which no endpoint of one's own can be combined with; the last one is a host
+        # below that of the endpoint.
+        wanted: dict[str, Any] = dict.fromkeys(
+            ("use_fips_endpoint", "use_dualstack_endpoint", "inject_host_prefix"), False
+        )
+        if is_local(str(ours["endpoint_url"])):
+            wanted["proxies"] = {}
         if service == "s3":
             # Without this, boto3 presigns URLs for us-east-1 with version 2.
             wanted["signature_version"] = "s3v4"
@@ -307,9 +298,14 @@ def _in_coroutine() -> bool:
     return True
 
 
-def _boto3() -> Any:
+def _session() -> Any:
+    """A session of boto3 without the profiles of the user, one of which may be missing or ask for other endpoints."""
     try:
-        import boto3
+        import boto3.session
+        import botocore.session
     except ImportError:
         raise ImportError("Server.client() and Server.resource() need boto3: `pip install boto3`.") from None
-    return boto3
+    none = (None, None, None, None)
+    nothing = (None, None, os.devnull, None)
+    core = botocore.session.Session({"profile": none, "config_file": nothing, "credentials_file": nothing})
+    return boto3.session.Session(botocore_session=core)

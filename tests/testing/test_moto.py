@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.fixtures.sources import ROOT
-
-from orcas.settings.config import child_environment
+from tests.testing.network import watched
 
 SUITE = """
 import os
@@ -18,6 +17,7 @@ import unittest
 import boto3
 import pytest
 import requests
+from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
@@ -42,6 +42,32 @@ def test_a_function():
 class TestAClass:
     def test_a_method(self):
         add_a_bucket()
+
+
+@mock_aws
+class TestAClassThatIsPrepared:
+    def setup_method(self):
+        self.client = add_a_bucket()
+
+    def test_a_method(self):
+        self.helps()
+
+    def test_another(self):
+        self.helps()
+
+    def helps(self):
+        assert len(boto3.client("s3").list_buckets()["Buckets"]) == 1
+        assert self.client.list_objects_v2(Bucket="one")["KeyCount"] == 0
+
+
+def test_other_services():
+    with mock_aws(), pytest.raises(ClientError, match="not sqs") as caught:
+        boto3.client("sqs").list_queues()
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
+    # Without a mock.
+    for service in ("s3", "sqs"):
+        with pytest.raises(EndpointConnectionError, match="127.0.0.1:9"):
+            getattr(boto3.client(service), "list_queues" if service == "sqs" else "list_buckets")()
 
 
 @mock_aws
@@ -88,8 +114,8 @@ def test_a_server():
 def test_a_suite_for_moto_runs_with_orcas(tmp_path: Path) -> None:
     (tmp_path / "test_suite.py").write_text(SUITE)
     command = [sys.executable, "-m", "pytest", "-p", "orcas_for_moto", "-c", os.devnull, "--rootdir=."]
-    done = subprocess.run(
-        command, cwd=tmp_path, env={**child_environment(), "PYTHONPATH": str(ROOT / "examples" / "moto")},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert " 7 passed in " in done.stdout, done.stdout + done.stderr
+    with watched(tmp_path / "watch", PYTHONPATH=str(ROOT / "examples" / "moto")) as environ:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300, check=False
+        )
+    assert " 10 passed in " in done.stdout, done.stdout + done.stderr

@@ -14,6 +14,7 @@ from orcas.control.identities.failures import IamError
 from orcas.edge import Refusal, authenticate
 from orcas.errors import UnavailableError
 from orcas.http.bodies import BodyError, collect
+from orcas.iam import others
 from orcas.iam.documents import answer_document, error_document
 from orcas.iam.forms import parse_form
 from orcas.iam.web.keys import KeySets
@@ -77,6 +78,13 @@ class QueryEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         request_id, service = str(uuid.uuid4()), _service(scope)
+        other = others.other_service(scope)
+        if other is not None:
+            note_cause(scope, others.CODE, others.sentence(other))
+            headers, document = others.document(scope, other)
+            await send({"type": "http.response.start", "status": others.STATUS, "headers": headers})
+            await send({"type": "http.response.body", "body": document})
+            return
         try:
             body = await _body(scope, receive)
             action, answer = await self._perform(scope, service, body)

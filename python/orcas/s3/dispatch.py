@@ -20,6 +20,7 @@ from orcas.edge import OPERATIONS, Form, Request, Response
 from orcas.errors import UnavailableError
 from orcas.http.extensions import GONE, REFUSED, RESPONSE
 from orcas.http.refusals import FAILED
+from orcas.iam.others import CODE, document, other_service, sentence
 from orcas.pages import is_browser, welcome
 from orcas.s3.store import ClientDisconnectedError, DamagedObjectError, Store, disconnected
 from orcas.settings.config import KIB, MIB
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     # Writes into the audit log who is about to change who may do what: operation, what it is about, ARN, access key and
     # address. Returns what says that this has failed. UnavailableError if it cannot be written.
     Audit = Callable[[str, dict[str, str], str, str | None, str | None], Awaitable[Callable[[], Awaitable[None]]]]
+
+    # Headers and body.
+    Page = tuple[list[tuple[bytes, bytes]], bytes]
 
 # Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
@@ -129,10 +133,13 @@ class Dispatcher:
                 response = self._failure(scope, error, _trace_id(admission))
             else:
                 if response.error is not None:
+                    # Looked for here, so that requests without an error do not pay for it.
+                    response, page = self._instead(scope, response, is_refusal=response is admission)
+                    assert response.error is not None
                     self._report(scope, response.status, response.error, trace_id=_trace_id(admission))
-                    # Checked here, so that requests without an error do not pay for it.
-                    if response.status == _FORBIDDEN and scope["raw_path"] == b"/" and _is_visit(scope):
-                        await _welcome(response, send, console=self.console)
+                    if page is not None:
+                        await send({"type": "http.response.start", "status": response.status, "headers": page[0]})
+                        await send({"type": "http.response.body", "body": page[1]})
                         sent = True
                         return
             await send({"type": RESPONSE, "response": response})
@@ -151,6 +158,18 @@ class Dispatcher:
             stages = self._core.finish(admission, took, scope, self._mount_length, scope.get(REFUSED))
             if stages is not None:
                 self._watch(scope, stages)
+
+    def _instead(self, scope: Scope, response: Response, *, is_refusal: bool) -> tuple[Response, Page | None]:
+        """What an error is for whom S3's document is not: a client of another service, or a person with a browser.
+
+        `is_refusal`: the request was not admitted.
+        """
+        if is_refusal and (other := other_service(scope)) is not None:
+            refusal = self._core.refusal(scope["method"], scope["raw_path"], CODE, sentence(other))
+            return refusal, document(scope, other)
+        if response.status == _FORBIDDEN and scope["raw_path"] == b"/" and _is_visit(scope):
+            return response, welcome(response.rest, console=self.console)
+        return response, None
 
     async def _pulled(
         self, origins: Origins, request: Request, missing: Response, scope: Scope
@@ -339,13 +358,6 @@ def _trace_id(admission: Request | Form | Response) -> str | None:
 def _is_visit(scope: Scope) -> bool:
     """Whether somebody just opened the address in a browser."""
     return scope["method"] == "GET" and not scope["query_string"] and is_browser(scope["headers"])
-
-
-async def _welcome(refusal: Response, send: Send, *, console: bool) -> None:
-    """Answer a person who opened the server's address in a browser: the refusal, with a page as its body."""
-    headers, body = welcome(refusal.rest, console=console)
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 class _Turns:

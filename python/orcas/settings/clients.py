@@ -5,15 +5,29 @@ Only this module and `orcas.settings.config`, which has Orcas's own settings, re
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from orcas.settings.config import is_loopback
+from orcas.settings.config import environment, is_loopback
 
-# Clients would combine these with the variables of `client_environment`.
-_FOREIGN: Final = ("AWS_SESSION_TOKEN", "AWS_PROFILE")
+# With the variables of `client_environment`, these would lead to another server or take other credentials: the keys of a
+# session, profiles, roles and metadata services, endpoints of single services and of variants of services.
+_FOREIGN: Final = frozenset({
+    "AWS_ACCESS_KEY", "AWS_AUTH_SCHEME_PREFERENCE", "AWS_CREDENTIAL_EXPIRATION", "AWS_CREDENTIAL_FILE",
+    "AWS_DEFAULT_PROFILE", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_METADATA_ENDPOINT", "AWS_PROFILE", "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME", "AWS_S3_US_EAST_1_REGIONAL_ENDPOINT", "AWS_S3_USE_ARN_REGION", "AWS_SECRET_KEY",
+    "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE", "AWS_STS_REGIONAL_ENDPOINTS", "AWS_TOKEN",
+    "AWS_USE_DUALSTACK_ENDPOINT", "AWS_USE_FIPS_ENDPOINT", "BOTO_CONFIG",
+})  # fmt: skip
+_FOREIGN_PREFIXES: Final = (
+    "AWS_BEARER_TOKEN_", "AWS_CONTAINER_", "AWS_CSM_", "AWS_EC2_METADATA_", "AWS_ENDPOINT", "AWS_SIGV4A_",
+    "AWS_WEB_IDENTITY_",
+)  # fmt: skip
 # Some clients read one of the two, some the other; if both are set, they differ in which one they use.
 _NO_PROXY: Final = ("NO_PROXY", "no_proxy")
 _PROXIES: Final = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
@@ -35,15 +49,24 @@ class ClientVariables:
 def client_environment(
     url: str, access_key: str, secret_key: str, region: str, ca: str | None = None
 ) -> dict[str, str]:
-    """The variables by which AWS's SDKs and command find a server, sign for it and trust it: `ca` is a file."""
+    """The variables by which AWS's SDKs and command find a server, sign for it and trust it: `ca` is a file.
+
+    All services of AWS are at `url`, and no file or metadata service says otherwise, once `foreign_variables` are unset.
+    """
     variables = {
         "AWS_ENDPOINT_URL_S3": url,
         "AWS_ENDPOINT_URL_IAM": url,
         "AWS_ENDPOINT_URL_STS": url,
+        "AWS_ENDPOINT_URL": url,
         "AWS_ACCESS_KEY_ID": access_key,
         "AWS_SECRET_ACCESS_KEY": secret_key,
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        # Some services have hosts below that of the endpoint, which would be looked for in the network.
+        "AWS_DISABLE_HOST_PREFIX_INJECTION": "true",
     }
     return variables if ca is None else variables | {"AWS_CA_BUNDLE": ca}
 
@@ -59,6 +82,35 @@ def client_variables(prefix: str = "") -> ClientVariables:
         value("AWS_ACCESS_KEY_ID"), value("AWS_SECRET_ACCESS_KEY"), value("AWS_SESSION_TOKEN"), region,
         value("AWS_CA_BUNDLE"),
     )  # fmt: skip
+
+
+@contextlib.contextmanager
+def isolated(
+    url: str, access_key: str, secret_key: str, region: str, ca: str | None = None
+) -> Iterator[dict[str, str]]:
+    """Have all AWS clients use the server at `url` for a `with` block, in this process and in children that it starts.
+
+    The block gets the variables that are set.
+    """
+    variables = client_environment(url, access_key, secret_key, region, ca) | unproxied_environment(url)
+    with environment({**dict.fromkeys(foreign_variables()), **variables}), _without_default_session():
+        yield variables
+
+
+@contextlib.contextmanager
+def _without_default_session() -> Iterator[None]:
+    """Have `boto3.client` read the variables anew: its default session keeps the keys that it found first."""
+    former = getattr(sys.modules.get("boto3"), "DEFAULT_SESSION", None)
+
+    def replace(session: object) -> None:
+        if (boto3 := sys.modules.get("boto3")) is not None:
+            boto3.DEFAULT_SESSION = session  # type: ignore[attr-defined]
+
+    replace(None)
+    try:
+        yield
+    finally:
+        replace(former)
 
 
 def server_url(host: str, port: int, *, tls: bool) -> str:
@@ -97,5 +149,8 @@ def proxied() -> bool:
 
 
 def foreign_variables() -> list[str]:
-    """Variables that are set and conflict with those of `client_environment`."""
-    return [name for name in _FOREIGN if os.environ.get(name)]
+    """Variables that are set and must not be beside those of `client_environment`."""
+    ours = client_environment("", "", "", "")
+    return sorted(
+        name for name in os.environ if name not in ours and (name in _FOREIGN or name.startswith(_FOREIGN_PREFIXES))
+    )

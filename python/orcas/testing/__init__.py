@@ -140,6 +140,10 @@ class Control:
         """Create a bucket. One that exists stays as it is."""
         self._put(f"/{quote(bucket, safe='')}", b"", (200, 409))
 
+    def buckets(self) -> list[str]:
+        """The names of all buckets, whatever faults there are."""
+        return [entry["name"] for entry in self._session.admin("GET", "stats")["buckets"]]
+
     def drop_bucket(self, bucket: str) -> None:
         """Delete a bucket with all objects, versions, uploads and snapshots, locked or not."""
         self._ask("DELETE", f"buckets/{quote(bucket, safe='')}")
@@ -230,7 +234,7 @@ class Control:
     def snapshot(self) -> State:
         """Keep all buckets as they are now, for `restore`. Takes the same time for any number of objects."""
         name = f"test-{next(self._numbers)}"
-        buckets = tuple(entry["name"] for entry in self._session.admin("GET", "stats")["buckets"])
+        buckets = tuple(self.buckets())
         for bucket in buckets:
             self._session.admin("POST", f"buckets/{quote(bucket, safe='')}/snapshots", {"name": name})
         return State(buckets, name)
@@ -240,9 +244,9 @@ class Control:
 
         Buckets that a state has cannot be deleted until `reset`. One with Object Lock cannot be restored.
         """
-        for entry in self._session.admin("GET", "stats")["buckets"]:
-            if entry["name"] not in state.buckets:
-                self.drop_bucket(entry["name"])
+        for bucket in self.buckets():
+            if bucket not in state.buckets:
+                self.drop_bucket(bucket)
         for bucket in state.buckets:
             self._session.admin("POST", f"buckets/{quote(bucket, safe='')}/restore", {"snapshot": state.snapshot})
 

@@ -1,19 +1,136 @@
 """The pytest plugin: a server for the session, in memory unless a test asks for a disk, and what a test needs of it.
 
 pytest loads it when Orcas is installed; without a fixture, nothing but `import orcas` is done. Each process of pytest-xdist
-has a server of its own, which ends with the process, however that ends.
+has a server of its own, which ends with the process, however that ends. A test that uses a fixture reaches nothing of AWS:
+its environment names the server, and what would go elsewhere all the same is refused.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 
+from orcas.errors import OrcasError
+
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from orcas.server import Server
     from orcas.testing import Control
+
+
+_OPTION: Final = "orcas_aws"
+_FIXTURES, _ALWAYS, _NEVER = "fixtures", "always", "never"
+# Where nobody listens.
+_NOWHERE: Final = "http://127.0.0.1:9"
+_AWS: Final = (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".api.amazonwebservices.com.cn")
+# Some clients put an account before the address of an endpoint, and such a name would be looked for in the network.
+_NOT_HERE: Final = (*_AWS, ".127.0.0.1")
+_METADATA: Final = ("169.254.169.254", "169.254.170.2", "169.254.170.23")
+# Of an item: what ends with it, and the faults that end before its fixtures do.
+_HELD: Final = pytest.StashKey[contextlib.ExitStack]()
+_CONTROL: Final = pytest.StashKey["Control"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option of the configuration."""
+    said = f"tests whose AWS clients use Orcas: {_FIXTURES} (those with a fixture of it), {_ALWAYS}, {_NEVER}"
+    parser.addini(_OPTION, said)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Check the option. With `always`, clients that are made while tests are imported reach nobody."""
+    chosen = _chosen(config)
+    if chosen not in (_FIXTURES, _ALWAYS, _NEVER):
+        raise pytest.UsageError(f"{_OPTION} = {chosen}: write {_FIXTURES}, {_ALWAYS} or {_NEVER}.")
+    if chosen == _ALWAYS:
+        from orcas.settings.clients import isolated
+
+        held = contextlib.ExitStack()
+        held.enter_context(isolated(_NOWHERE, "nobody", "nobody-anywhere", "us-east-1"))
+        config.add_cleanup(held.close)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the environment before all fixtures of a test, also before those that last longer."""
+    chosen = _chosen(config)
+    for item in items if chosen != _NEVER else ():
+        names = getattr(item, "fixturenames", None)
+        if (
+            names is not None
+            and _aws_at_orcas.__name__ not in names
+            and (chosen == _ALWAYS or _uses_orcas(item, names))
+        ):
+            names.insert(0, "_aws_at_orcas")
+
+
+def _chosen(config: pytest.Config) -> str:
+    return str(config.getini(_OPTION)) or _FIXTURES
+
+
+def _uses_orcas(item: pytest.Item, names: list[str]) -> bool:
+    """Whether a fixture is of this module, and not one of the same name that has taken its place."""
+    known = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    for name in names:
+        found = known.get(name, ())
+        if any(each.func.__module__ == __name__ for each in found) and (
+            found[-1].func.__module__ == __name__ or name in found[-1].argnames
+        ):
+            return True
+    return False
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None]:
+    """End what a test holds when its fixtures have ended, also those that last longer and end with it."""
+    with contextlib.ExitStack() as held:
+        item.stash[_HELD] = held
+        yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Faults are for the test, not for what its fixtures do afterwards."""
+    control = item.stash.get(_CONTROL, None)
+    if control is not None:
+        control.clear_faults()
+
+
+@pytest.fixture
+def _aws_at_orcas(request: pytest.FixtureRequest, orcas_server: Server) -> None:
+    held = request.node.stash[_HELD]
+    held.enter_context(orcas_server.env())
+    held.enter_context(_nothing_to_aws())
+
+
+@contextlib.contextmanager
+def _nothing_to_aws() -> Iterator[None]:
+    """Refuse requests of clients that were made before the environment was set, or that name an address of AWS."""
+    try:
+        from botocore.httpsession import URLLib3Session
+    except ImportError:
+        yield
+        return
+    former = URLLib3Session.send
+
+    def send(session: Any, request: Any) -> Any:
+        host = urlsplit(request.url).hostname or ""
+        if host in _METADATA or host.endswith(_NOT_HERE):
+            raise OrcasError(
+                f"A request to {host} was not sent, because this test uses Orcas. Its client was made before the test, or "
+                f"names that address: make it in the test, or set {_OPTION} = {_ALWAYS} or {_NEVER} for pytest."
+            )
+        return former(session, request)
+
+    URLLib3Session.send = send
+    try:
+        yield
+    finally:
+        URLLib3Session.send = former
 
 
 @pytest.fixture(scope="session")
@@ -66,10 +183,11 @@ def _orcas_control(orcas_server: Server) -> Iterator[Control]:
 
 
 @pytest.fixture
-def orcas_control(_orcas_control: Control, orcas_durability: str) -> Iterator[Control]:
+def orcas_control(request: pytest.FixtureRequest, _orcas_control: Control, orcas_durability: str) -> Iterator[Control]:
     """An `orcas.testing.Control` of the server in memory. After the test, the server is empty and has no faults."""
     if orcas_durability != "memory":
         pytest.fail("orcas_control needs a server in memory: leave orcas_durability at memory in this test.")
+    request.node.stash[_CONTROL] = _orcas_control
     yield _orcas_control
     _orcas_control.reset()
 
@@ -102,15 +220,16 @@ def orcas_bucket(s3: Any, orcas_versioning: str, orcas_durability: str, _orcas_c
         status = {"Status": orcas_versioning.capitalize()}
         s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=status)
     yield name
-    if orcas_durability == "memory" and name in [entry["Name"] for entry in s3.list_buckets()["Buckets"]]:
+    if orcas_durability == "memory" and name in _orcas_control.buckets():
         _orcas_control.drop_bucket(name)
 
 
 @pytest.fixture
 def aws_env(orcas_server: Server) -> Iterator[dict[str, str]]:
-    """The environment variables by which AWS's SDKs in any language use the server, set during the test.
+    """The environment variables by which AWS's SDKs in any language use the server.
 
-    Programs that the test starts get them too. Of region, keys and endpoint, no others are left.
+    They are set during every test with a fixture of Orcas, unless `orcas_aws` is `never`, and in any case during this one.
+    Programs that the test starts get them too.
     """
     with orcas_server.env() as variables:
         yield variables

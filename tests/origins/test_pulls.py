@@ -78,6 +78,39 @@ def test_an_object_in_parts_keeps_its_etag(pair: Pair) -> None:
     assert "Uploads" not in here.list_multipart_uploads(Bucket=pair.bucket)
 
 
+@pytest.mark.parametrize("numbers", [(2, 5), (1, 3)])
+def test_an_object_whose_parts_have_gaps_is_fetched_whole(pair: Pair, numbers: tuple[int, ...]) -> None:
+    client, named = pair.there.client(), {"Bucket": pair.bucket, "Key": "parts"}
+    identifier = client.create_multipart_upload(**named)["UploadId"]
+    bodies = dict(zip(numbers, (content(5 * MIB), b"end"), strict=True))
+    parts = [
+        {
+            "PartNumber": number,
+            "ETag": client.upload_part(**named, UploadId=identifier, PartNumber=number, Body=body)["ETag"],
+        }
+        for number, body in bodies.items()
+    ]
+    client.complete_multipart_upload(**named, UploadId=identifier, MultipartUpload={"Parts": parts})
+    here = pair.here.client()
+    assert here.get_object(**named)["Body"].read() == b"".join(bodies.values())
+    assert "Uploads" not in here.list_multipart_uploads(Bucket=pair.bucket)
+
+
+@pytest.mark.parametrize("count", ["abc", "-1", "1" * 5_000, ""])
+def test_an_origin_that_does_not_count_its_tags(pair: Pair, count: str) -> None:
+    pair.put("tagged", b"x", Tagging="a=b")
+    pair.put("plain", b"y")
+
+    def tamper(_method: str, _path: str, answer: Answer) -> None:
+        answer.without("x-amz-tagging-count")
+        answer.headers.append(("x-amz-tagging-count", count))
+
+    pair.tamper = tamper
+    here = pair.here.client()
+    assert here.get_object(Bucket=pair.bucket, Key="tagged")["TagCount"] == 1
+    assert "TagCount" not in here.get_object(Bucket=pair.bucket, Key="plain")
+
+
 def test_what_the_origin_lacks_is_missing_and_only_reads_fetch(pair: Pair) -> None:
     client, named = pair.here.client(), {"Bucket": pair.bucket, "Key": "none"}
     assert refusal(client.get_object, **named) == MISSING

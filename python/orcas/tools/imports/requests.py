@@ -22,6 +22,8 @@ from orcas.tools.session import Body, Headers, Response, Session
 ANSWER_MAX: Final = 16 << 20
 # The MD5 of the content, if the object is not encrypted in a way that makes it random.
 _MD5: Final = re.compile(r"[0-9a-f]{32}")
+# Digits of a length at most.
+_DIGITS_MAX: Final = 20
 # Codes of errors that go away.
 _TRANSIENT: Final = frozenset({"BadDigest", "IncompleteBody", "RequestTimeout", "SlowDown"})
 _SERVER_ERROR: Final = 500
@@ -151,10 +153,10 @@ def length_of(given: dict[str, str]) -> int:
     Raises:
         ObjectError: it is not said, as by a proxy that changes the body.
     """
-    try:
-        return int(given["content-length"])
-    except (KeyError, ValueError):
-        raise ObjectError("the source does not say how long it is") from None
+    length = given.get("content-length", "")
+    if not (length.isascii() and length.isdigit() and len(length) <= _DIGITS_MAX):
+        raise ObjectError("the source does not say how long it is")
+    return int(length)
 
 
 def path_of(bucket: str, key: bytes = b"") -> str:

@@ -116,7 +116,14 @@ class ServerSource:
             ObjectError: it cannot be read or stored; nothing is stored then.
         """
         if _IN_PARTS.fullmatch(entry.etag):
-            return self._copy_parts(bucket, entry, target)
+            try:
+                return self._copy_parts(bucket, entry, target)
+            except ObjectError as error:
+                # Its parts are not numbered from 1 on without a gap, or too small for the store.
+                has_gap = error.status == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and not error.at_target
+                if not has_gap and error.code != "EntityTooSmall":
+                    raise
+            return self._copy_whole(bucket, entry, target)
         path, query = self._place(bucket, entry)
         with self._side.opened("GET", path, query, headers=_ASKING) as answer:
             given, size = answer.headers, length_of(answer.headers)
@@ -150,7 +157,7 @@ class ServerSource:
         count, size = int(entry.etag.rpartition("-")[2]), length_of(given)
         first, _ = self._side.ask("HEAD", path, query | {"partNumber": "1"}, headers=_ASKING)
         if first.get(_COUNT) != f"{count}":
-            return self._copy_whole(bucket, entry, target, given)
+            return self._copy_whole(bucket, entry, target)
         headers, not_kept = self._described(bucket, entry, given)
         checksum = _checksum(given)
         if checksum is not None and not checksum.is_whole and _checksum(first) is None:
@@ -163,20 +170,15 @@ class ServerSource:
             ]
         if _is_random(given):
             headers.append((MARK.encode(), entry.etag.encode()))
-        try:
-            with target.upload(entry.key, headers) as upload:
-                start = 0
-                for number in range(1, count + 1):
-                    own = checksum is not None and not checksum.is_whole
-                    start += self._copy_part(path, query, entry.etag, (number, start), upload, own)
-                if upload.etag != entry.etag and not _is_random(given):
-                    raise ObjectError("its bytes do not match its ETag", code="BadDigest")
-                whole = [checksum.as_header] if checksum is not None and checksum.is_whole else []
-                upload.complete(whole)
-        except ObjectError as error:
-            if error.code != "EntityTooSmall":
-                raise
-            return self._copy_whole(bucket, entry, target, given)
+        with target.upload(entry.key, headers) as upload:
+            start = 0
+            for number in range(1, count + 1):
+                own = checksum is not None and not checksum.is_whole
+                start += self._copy_part(path, query, entry.etag, (number, start), upload, own)
+            if upload.etag != entry.etag and not _is_random(given):
+                raise ObjectError("its bytes do not match its ETag", code="BadDigest")
+            whole = [checksum.as_header] if checksum is not None and checksum.is_whole else []
+            upload.complete(whole)
         return Copied(size, upload.etag == entry.etag or checksum is not None, not_kept)
 
     def _copy_part(
@@ -201,11 +203,12 @@ class ServerSource:
             raise
         return size
 
-    def _copy_whole(self, bucket: str, entry: Listed, target: Target, given: dict[str, str]) -> Copied:
+    def _copy_whole(self, bucket: str, entry: Listed, target: Target) -> Copied:
         """Copy an object whose parts are not known, or too small for the store. Its ETag becomes another one."""
+        path, query = self._place(bucket, entry)
+        given, _ = self._side.ask("HEAD", path, query, headers=_ASKING)
         headers, not_kept = self._described(bucket, entry, given)
         headers.append((MARK.encode(), entry.etag.encode()))
-        path, query = self._place(bucket, entry)
         with self._side.opened("GET", path, query, headers=_ASKING) as answer:
             size = length_of(answer.headers)
             if answer.headers.get("etag", "").strip('"') != entry.etag:
@@ -239,8 +242,9 @@ class ServerSource:
             headers.append((_CLASS.encode(), kept_as.encode()))
         if "x-amz-object-lock-mode" in given or given.get("x-amz-object-lock-legal-hold") == "ON":
             not_kept.append("object lock")
-        if int(given.get("x-amz-tagging-count", "0")):
-            headers.append((b"x-amz-tagging", self._tags(bucket, entry)))
+        # Whatever else it says, the tags themselves count.
+        if given.get("x-amz-tagging-count", "0") != "0" and (tags := self._tags(bucket, entry)):
+            headers.append((b"x-amz-tagging", tags))
         return headers, tuple(not_kept)
 
     def _tags(self, bucket: str, entry: Listed) -> bytes:

@@ -1,11 +1,11 @@
-"""Small file systems that tests fill: in memory, and ext4 without blocks that only root may use."""
+"""Small file systems that tests fill: in memory, and in files."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,19 @@ import pytest
 
 MIB: Final = 1 << 20
 KINDS: Final = ("tmpfs", "ext4")
+# Those in a file: how they are made, and how they are mounted. The ext4 ones have no blocks that only root may use, except
+# the last one, whose last tenth belongs to another user.
+_MADE: Final = {
+    "ext4": (("mkfs.ext4", "-m", "0"), "loop"),
+    "ext4-1k": (("mkfs.ext4", "-m", "0", "-b", "1024"), "loop"),
+    "ext4-reserved": (("mkfs.ext4", "-m", "10"), "loop,resuid=65534,resgid=65534"),
+    "xfs": (("mkfs.xfs",), "loop"),
+    "btrfs": (("mkfs.btrfs",), "loop"),
+}
+# Attempts to take more of a disk: enough to halve any step to a byte, and then some.
+_FAILURES_MAX: Final = 100
+# What mkfs.xfs wants at least.
+_LEAST: Final = {"xfs": 320 * MIB}
 
 
 @contextlib.contextmanager
@@ -24,10 +37,11 @@ def mounted(directory: Path, size: int, kind: str = "tmpfs") -> Iterator[Path]:
         if kind == "tmpfs":
             _run("mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "orcas-test", place)
         else:
+            make, options = _MADE[kind]
             with image.open("wb") as file:
-                file.truncate(size)
-            _run("mkfs.ext4", "-q", "-m", "0", image)
-            _run("mount", "-o", "loop", image, place)
+                file.truncate(max(size, _LEAST.get(kind, 0)))
+            _run(*make, "-q", image)
+            _run("mount", "-o", options, image, place)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"{kind} of a given size cannot be mounted here, which needs root: {error}")
     try:
@@ -55,11 +69,36 @@ def free(place: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
+def limit(place: Path, size: int) -> None:
+    """Give a btrfs a quota. Skips the test where it cannot have one."""
+    try:
+        _run("btrfs", "quota", "enable", place)
+        _run("btrfs", "qgroup", "limit", str(size), place)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"a quota cannot be set here: {error}")
+
+
+def use_up(place: Path) -> Path:
+    """Fill the disk, or a quota on it, until it takes no page more."""
+    return _fill(place, lambda: 1 << 40)
+
+
 def eat(place: Path, left: int = 0) -> Path:
     """Fill the disk with another file until `left` bytes are free, whatever the server frees or takes."""
+    return _fill(place, lambda: free(place) - left)
+
+
+def _fill(place: Path, excess: Callable[[], int]) -> Path:
     path = place / "filler"
+    # Some file systems count space as free that they do not give away, or not yet.
+    step, failures = 1 << 40, 0
     with path.open("ab") as file:
-        while (excess := free(place) - left) > 0:
-            with contextlib.suppress(OSError):
-                os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), excess)
+        while (most := excess()) > 0 and failures < _FAILURES_MAX:
+            step = min(step, most)
+            try:
+                os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), step)
+                step *= 2
+            except OSError:
+                failures += 1
+                step = max(step // 2, 1)
     return path

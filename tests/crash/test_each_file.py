@@ -278,7 +278,7 @@ async def serve(data: Path, *, may_lose: bool) -> tuple[set[str], str]:
 
 TWICE: Final = ("store.keys", "keyring", "root.json", "control.key", "control.db", "quotas.json")
 NAMES: Final = sorted([
-    *TWICE, *(f"{name}.copy" for name in TWICE), *NEEDLESS, "tls-ca.key", "tls-ca.pem", "index.db", "index.db-shm",
+    *TWICE, *(f"{name}.copy" for name in TWICE), *NEEDLESS, "tls-ca.key", "tls-ca.pem", "index.db",
     "index.db-wal", "log/N.log:0", "log/N.log:-1", "chunks/N.pack:0", "chunks/N.pack:-1", "events/N.events", "audit/N.jsonl",
 ])  # fmt: skip
 

@@ -23,12 +23,10 @@ impl From<IndexError> for Error {
 impl From<rusqlite::Error> for IndexError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase};
-        use rusqlite::ffi::{SQLITE_IOERR_DATA, SQLITE_IOERR_READ, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ};
+        use rusqlite::ffi::{SQLITE_IOERR_DATA, SQLITE_IOERR_READ, SQLITE_IOERR_SHORT_READ};
         let extended = error.sqlite_error().map(|error| error.extended_code);
         match (error.sqlite_error_code(), extended) {
             (Some(DiskFull), _) => Self(Error::StorageFull),
-            // The shared-memory file of the WAL takes disk space as well.
-            (_, Some(SQLITE_IOERR_SHMSIZE)) => Self(Error::StorageFull),
             (_, Some(SQLITE_IOERR_DATA)) => damaged("a page is not the one that was written"),
             (Some(DatabaseCorrupt | NotADatabase), _) | (_, Some(SQLITE_IOERR_READ | SQLITE_IOERR_SHORT_READ)) => {
                 damaged(&error.to_string())

@@ -1,5 +1,5 @@
-//! Checksums of the index's pages: a VFS (SQLite's interface to files) on top of the default one. It writes a checksum
-//! at the end of each page, and a read of a page that has changed since fails.
+//! Checksums of the index's pages: a VFS (SQLite's interface to files) on top of `unix-excl`. It writes a checksum at
+//! the end of each page, and a read of a page that has changed since fails.
 //!
 //! Invariants. Every page of the main file ends with a checksum of its content and its position. No byte of the file is
 //! used unverified, except the first 100 bytes, which SQLite reads separately before it reads the first page whole.
@@ -27,6 +27,10 @@ use orcas_base::planted::{self, Bug};
 
 /// The name of this VFS.
 pub(crate) const NAME: &CStr = c"orcas-pages";
+/// SQLite's VFS for databases that a single process opens. It keeps the index of the write-ahead log in the memory of
+/// the process. The default one maps a file, `-shm`: a store to a page for which the disk has no block ends the process
+/// with a signal.
+const BELOW: &CStr = c"unix-excl";
 /// The smallest page size of SQLite. Shorter reads are of headers, never of content.
 const SMALLEST_PAGE: usize = 512;
 
@@ -66,12 +70,12 @@ fn matches(page: &[u8], offset: sqlite3_int64) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Database,
-    /// After the state that the default VFS keeps for such a file, there is a pointer to its `PageChecksums`.
+    /// After the state that the VFS below keeps for such a file, there is a pointer to its `PageChecksums`.
     WriteAheadLog,
 }
 
 /// The methods of a file of this VFS. SQLite uses the first field. `ours` pass calls on to `theirs`, the methods of the
-/// default VFS.
+/// VFS below.
 #[repr(C)]
 struct Methods {
     ours: sqlite3_io_methods,
@@ -79,7 +83,7 @@ struct Methods {
     kind: Kind,
 }
 
-/// The default VFS, and the methods created for each kind of file that it opens.
+/// The VFS below, and the methods created for each kind of file that it opens.
 struct ChecksumVfs {
     below: &'static sqlite3_vfs,
     methods: Mutex<Vec<&'static Methods>>,
@@ -98,10 +102,10 @@ static VFS: OnceLock<Option<ChecksumVfs>> = OnceLock::new();
 #[allow(unsafe_code, reason = "SQLite's interface is C")]
 fn vfs() -> Result<&'static ChecksumVfs> {
     let made = VFS.get_or_init(|| {
-        // SAFETY: the default VFS is found after SQLite was initialized, which `sqlite3_vfs_find` does, and is never
+        // SAFETY: the VFS below is found after SQLite was initialized, which `sqlite3_vfs_find` does, and is never
         // removed. The copy that is registered lives for ever too.
         unsafe {
-            let below = ffi::sqlite3_vfs_find(std::ptr::null()).as_ref()?;
+            let below = ffi::sqlite3_vfs_find(BELOW.as_ptr()).as_ref()?;
             let mut ours = *below;
             ours.zName = NAME.as_ptr();
             ours.pNext = std::ptr::null_mut();
@@ -185,7 +189,7 @@ pub(crate) fn verify_roots(conn: &Connection, path: &Path) -> Result<()> {
     }
 }
 
-/// The methods of the default VFS for an open file of this VFS.
+/// The methods of the VFS below for an open file of this VFS.
 ///
 /// # Safety
 /// `file` was opened by `open_file` with `SQLITE_OPEN_MAIN_DB` or `SQLITE_OPEN_WAL`.
@@ -205,7 +209,7 @@ unsafe extern "C" fn open_file(
 ) -> c_int {
     let (Some(Some(vfs)), false) = (VFS.get(), file.is_null()) else { return SQLITE_CORRUPT };
     let Some(open) = vfs.below.xOpen else { return SQLITE_CORRUPT };
-    // SAFETY: SQLite's arguments are passed on; the default VFS has the same file structure and does not write to its
+    // SAFETY: SQLite's arguments are passed on; the VFS below has the same file structure and does not write to its
     // own description. The methods of a file that it opened live for ever.
     unsafe {
         let opened = open(std::ptr::from_ref(vfs.below).cast_mut(), name, file, flags, out_flags);
@@ -261,7 +265,7 @@ unsafe extern "C" fn write(file: *mut sqlite3_file, from: *const c_void, bytes: 
 /// `file` has the `szOsFile` bytes that this VFS asked for.
 #[allow(unsafe_code, reason = "SQLite's interface is C")]
 unsafe fn checksums_of_file(vfs: &ChecksumVfs, file: *mut sqlite3_file) -> *mut *const PageChecksums {
-    // SAFETY: the default VFS uses the bytes before this address, this one those after it.
+    // SAFETY: the VFS below uses the bytes before this address, this one those after it.
     unsafe { file.cast::<u8>().add(vfs.below.szOsFile as usize).cast() }
 }
 

@@ -24,6 +24,7 @@ struct Rule {
 #[derive(Clone, Copy)]
 enum Refusal {
     Full,
+    Quota,
     Failure,
 }
 
@@ -36,6 +37,14 @@ static WRITE: OnceLock<Write> = OnceLock::new();
 /// When SQLite has no system call to replace.
 pub fn refuse(path: PathBuf, full: impl Fn() -> bool + Send + 'static) {
     add(Rule { path, holds: Box::new(full), finds: Refusal::Full });
+}
+
+/// From now on, writes of SQLite to the file at `path` find a quota used up while `used_up` returns true.
+///
+/// # Panics
+/// As `refuse`.
+pub fn exceed(path: PathBuf, used_up: impl Fn() -> bool + Send + 'static) {
+    add(Rule { path, holds: Box::new(used_up), finds: Refusal::Quota });
 }
 
 /// From now on, writes of SQLite to the file at `path` fail while `failing` returns true.
@@ -72,12 +81,27 @@ unsafe extern "C" fn write_unless_refused(file: c_int, from: *const c_void, byte
     let file = match refusal_of(file) {
         // SQLite takes it for a full disk when nothing is written and there is no error.
         Some(Refusal::Full) => return 0,
+        Some(Refusal::Quota) => {
+            set_errno(libc::EDQUOT);
+            return -1;
+        }
         // No file has this number, so the system refuses the call.
         Some(Refusal::Failure) => -1,
         None => file,
     };
     // SAFETY: SQLite passes what it would have passed to the call that was replaced.
     unsafe { WRITE.wait()(file, from, bytes, offset) }
+}
+
+#[allow(unsafe_code, reason = "errno is C's")]
+fn set_errno(value: c_int) {
+    // SAFETY: the address is that of this thread's variable.
+    unsafe {
+        #[cfg(target_os = "macos")]
+        libc::__error().write(value);
+        #[cfg(not(target_os = "macos"))]
+        libc::__errno_location().write(value);
+    }
 }
 
 /// What a rule has for writes to this open file.

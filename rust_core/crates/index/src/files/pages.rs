@@ -13,9 +13,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rusqlite::ffi::{
-    self, SQLITE_CORRUPT, SQLITE_FCNTL_RESERVE_BYTES, SQLITE_IOCAP_SUBPAGE_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_WRITE,
-    SQLITE_OK, SQLITE_OPEN_MAIN_DB, SQLITE_OPEN_WAL, sqlite3_file, sqlite3_filename, sqlite3_int64, sqlite3_io_methods,
-    sqlite3_vfs,
+    self, SQLITE_CORRUPT, SQLITE_FCNTL_RESERVE_BYTES, SQLITE_FULL, SQLITE_IOCAP_SUBPAGE_READ, SQLITE_IOERR_DATA,
+    SQLITE_IOERR_WRITE, SQLITE_OK, SQLITE_OPEN_MAIN_DB, SQLITE_OPEN_WAL, sqlite3_file, sqlite3_filename, sqlite3_int64,
+    sqlite3_io_methods, sqlite3_vfs,
 };
 use rusqlite::{Connection, OpenFlags};
 
@@ -255,8 +255,14 @@ unsafe extern "C" fn write(file: *mut sqlite3_file, from: *const c_void, bytes: 
         let sum = checksum(&page, offset);
         page[PAGE - RESERVED..].copy_from_slice(&sum);
         let Some(write) = below(file).xWrite else { return SQLITE_CORRUPT };
-        write(file, page.as_ptr().cast(), bytes, offset)
+        result_of_write(write(file, page.as_ptr().cast(), bytes, offset))
     }
+}
+
+/// The result of a write. SQLite says only of a full disk that there is no room, not of a quota that is used up.
+fn result_of_write(done: c_int) -> c_int {
+    let is_over_quota = || std::io::Error::last_os_error().kind() == ErrorKind::QuotaExceeded;
+    if done == SQLITE_IOERR_WRITE && is_over_quota() { SQLITE_FULL } else { done }
 }
 
 /// The address of the pointer to the `PageChecksums` of a write-ahead log.
@@ -305,7 +311,7 @@ unsafe extern "C" fn write_frames(
         // Set before the write succeeds: nobody reads a frame before its transaction is complete.
         known.written(written, offset as usize);
         let Some(write) = below(file).xWrite else { return SQLITE_CORRUPT };
-        write(file, from, bytes, offset)
+        result_of_write(write(file, from, bytes, offset))
     }
 }
 

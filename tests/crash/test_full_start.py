@@ -15,7 +15,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.fixtures.commands import document
+from botocore.exceptions import ClientError
+from tests.fixtures.commands import command, document
 from tests.fixtures.targets import content_of
 from tests.fixtures.wire import Answer, Signer
 
@@ -43,8 +44,8 @@ OBJECTS = {f"small-{n}": SMALL for n in range(31)} | {f"large-{n}": LARGE for n 
 class Client:
     """A server on the full disk, and requests to it."""
 
-    def __init__(self, data: Path) -> None:
-        self.server = orcas.Server(data, disk_reserve=RESERVE, max_batch_write_file_size=SMALL)
+    def __init__(self, data: Path, reserve: int = RESERVE, **settings: object) -> None:
+        self.server = orcas.Server(data, disk_reserve=reserve, max_batch_write_file_size=SMALL, **settings)
         self.signer = Signer.of(self.server)
 
     def ask(self, method: str, path: str, body: bytes = b"") -> Answer:
@@ -82,6 +83,14 @@ class Client:
         while (answer := self.put(name, size)).status != 200:
             assert time.monotonic() < deadline, answer
             time.sleep(0.2)
+
+
+def waits_for(client: Client, said: str) -> None:
+    """Until the end of its log has a line: it looks at the disk every five seconds."""
+    deadline = time.monotonic() + 60
+    while said not in client.server._tail():
+        assert time.monotonic() < deadline, client.server._tail()
+        time.sleep(0.1)
 
 
 def filled(data: Path) -> Client:
@@ -160,3 +169,64 @@ def test_somebody_takes_every_byte_that_becomes_free(tmp_path: Path) -> None:
         (small / "filler").unlink()
         client.takes("again", LARGE)
         client.has(left | {"again": LARGE})
+
+
+def test_everything_but_new_content_works_on_a_full_disk(tmp_path: Path) -> None:
+    """What docs/operations/full-disk.md promises."""
+    with mounted(tmp_path, SIZE) as small, contextlib.ExitStack() as stack:
+        data = small / "store"
+        client = Client(data, log_level="info")
+        stack.callback(lambda: client.server.kill())
+        s3 = client.server.client()
+        s3.create_bucket(Bucket=BUCKET)
+        for name in ("a", "b", "c"):
+            s3.put_object(Bucket=BUCKET, Key=name, Body=content_of(name, SMALL))
+        begun = s3.create_multipart_upload(Bucket=BUCKET, Key="parts")
+        upload = {"Bucket": BUCKET, "Key": "parts", "UploadId": begun["UploadId"]}
+        s3.upload_part(**upload, PartNumber=1, Body=b"x" * (5 * MIB))
+        filler = eat(small)
+        client.is_full()
+        waits_for(client, "The store is full")
+        for refused in (
+            lambda: s3.create_bucket(Bucket="another"),
+            lambda: s3.upload_part(**upload, PartNumber=2, Body=b"x"),
+            lambda: s3.create_multipart_upload(Bucket=BUCKET, Key="more"),
+        ):
+            with pytest.raises(ClientError, match="ServiceUnavailable"):
+                refused()
+        s3.copy_object(Bucket=BUCKET, Key="copied", CopySource={"Bucket": BUCKET, "Key": "a"})
+        s3.rename_object(Bucket=BUCKET, Key="renamed", RenameSource="b")
+        command("snapshot", "create", BUCKET, "before", "--data", data)
+        s3.delete_object(Bucket=BUCKET, Key="c")
+        s3.abort_multipart_upload(**upload)
+        assert [row["Key"] for row in s3.list_objects_v2(Bucket=BUCKET)["Contents"]] == ["a", "copied", "renamed"]
+        assert s3.get_object(Bucket=BUCKET, Key="copied")["Body"].read() == content_of("a", SMALL)
+        assert s3.get_object(Bucket=BUCKET, Key="renamed")["Body"].read() == content_of("b", SMALL)
+        snapshots = document("snapshot", "list", BUCKET, "--data", data)["snapshots"]
+        assert [entry["name"] for entry in snapshots] == ["before"]
+        document("stats", "--data", data)
+        document("gc", "--data", data)
+        document("compact", "--data", data)
+        assert re.search(
+            "status=503 code=ServiceUnavailable operation=PutObject bucket=full key=refused .*ORCAS_DISK_RESERVE",
+            client.server._tail(),
+        )
+        filler.unlink()
+        client.takes("more", SMALL)
+        waits_for(client, "The store is healthy again and accepts writes")
+
+
+def test_a_smaller_reserve_accepts_writes_at_once(tmp_path: Path) -> None:
+    with mounted(tmp_path, SIZE) as small, contextlib.ExitStack() as stack:
+        client = Client(small / "store")
+        stack.callback(lambda: client.server.kill())
+        client.ask("PUT", "")
+        deadline = time.monotonic() + 60
+        while not (small / "store" / "ballast").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        eat(small, RESERVE - 2 * MIB)
+        client.is_full()
+        client.server.stop()
+        client = Client(small / "store", reserve=MIB)
+        assert client.put("first", SMALL).status == 200

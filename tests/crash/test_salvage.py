@@ -20,7 +20,7 @@ from tests.fixtures.wire import Signer
 import orcas
 
 from ..fixtures.commands import command, document
-from .test_damage import BUCKET, CHUNK, OBJECTS, flip, get, put
+from .test_damage import BUCKET, CHUNK, OBJECTS, flip, fsck, get, put
 
 pytestmark = pytest.mark.crash
 
@@ -170,6 +170,26 @@ def test_what_is_whole_is_served_and_exported(case: str, store: Path, tmp_path: 
     assert listed <= lost
     assert listed or found["losses_total"] == 0
     assert state(store) == before, "something was written"
+
+
+def test_without_an_index_nothing_names_what_only_a_lost_record_did(store: Path, tmp_path: Path) -> None:
+    """The report of salvage counts the objects that the lost record may have deleted or replaced."""
+    no_index(store)
+    (holder,) = (path for path in store.glob("log/*.log") if content_of("tiny", OBJECTS["tiny"]) in path.read_bytes())
+    content = bytearray(holder.read_bytes())
+    # Its content comes before the record of its version.
+    content[content.rindex(b"tiny")] ^= 1
+    holder.write_bytes(content)
+    said = fsck(store)
+    assert said.returncode == 1
+    assert "nobody can tell which objects that affects" in said.stderr
+    assert "lost: " not in said.stdout
+    report = tmp_path / "report.json"
+    with serving(store, report) as signer:
+        assert signer.roundtrip(signer.request("HEAD", f"/{BUCKET}/tiny"), "HEAD").status == 404
+    found = json.loads(report.read_text())
+    assert (found["whole"], found["losses"]) == (len(OBJECTS) - 1, [])
+    assert found["doubtful"] > 0
 
 
 def test_every_write_is_refused(store: Path) -> None:

@@ -100,6 +100,27 @@ def test_a_new_target_begins_with_new_events_and_goes_on_after_a_restart(tmp_pat
     assert journal.begins == [None, "4"]
 
 
+@pytest.mark.parametrize("content", [None, b"", b'{"aft', b"[]", b"\xff"])
+def test_a_target_whose_place_is_lost_begins_with_new_events(tmp_path: Path, content: bytes | None) -> None:
+    """The file is missing, empty, cut off, or has other bytes."""
+    journal = Journal(4)
+    file = tmp_path / "webhooks" / "hook.json"
+    with receiving() as receiver:
+        first = running(journal, receiver.url, tmp_path)
+        assert wait_until(lambda: has_begun(tmp_path) and place(tmp_path) == "4")
+        first.close()
+        file.unlink() if content is None else file.write_bytes(content)
+        journal.count = 6
+        second = running(journal, receiver.url, tmp_path)
+        assert wait_until(lambda: len(journal.begins) == 2 and file.exists() and file.read_bytes() != content)
+        assert place(tmp_path) == "6"
+        journal.count = 8
+        assert wait_until(lambda: place(tmp_path) == "8")
+        second.close()
+        assert len(receiver.received) == 2
+    assert journal.begins == [None, None]
+
+
 def test_a_journal_that_fails_is_read_again_and_a_gap_is_counted(tmp_path: Path) -> None:
     journal = Journal(0)
     with receiving() as receiver:

@@ -445,7 +445,7 @@ class Orcas(FastAPI):
         elif not scope["raw_path"].startswith(RESERVED) or self._names_bucket(scope):
             if self.store is None:
                 raise RuntimeError("the application's lifespan is not open")
-            if scope["raw_path"] == b"/" and scope["method"] == "POST" and self._is_iam(scope):
+            if scope["raw_path"] == b"/" and self._is_iam(scope):
                 await self._iam(scope, receive, send)
             else:
                 await self.store.dispatch(scope, receive, send)
@@ -472,7 +472,7 @@ class Orcas(FastAPI):
         if self._loop is not asyncio.get_running_loop():
             raise RuntimeError("the application's lifespan was opened on another event loop")
         path = exchange.scope["raw_path"][exchange.mount_length :]
-        if path in (b"/", b"") and exchange.scope["method"] == "POST" and self._is_iam(exchange.scope):
+        if path in (b"/", b"") and self._is_iam(exchange.scope):
             await exchange.run(self._iam)
         elif exchange.mount_length and self.store.below is not None:
             await exchange.run(self.store.below(exchange.mount_length))
@@ -480,7 +480,7 @@ class Orcas(FastAPI):
             await exchange.run(self.store.dispatch)
 
     def _is_iam(self, scope: Scope) -> bool:
-        """Whether a request that is posted to `/` is for IAM."""
+        """Whether a request to `/` is for IAM or STS."""
         return is_query(scope) and not self._names_bucket(scope)
 
     async def _iam(self, scope: Scope, receive: Receive, send: Send) -> None:

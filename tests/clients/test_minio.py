@@ -12,12 +12,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.clients.conftest import Web
 from tests.fixtures.clients import AWKWARD, MANY, WRONG_SECRET, package
 from tests.fixtures.keys import ARN, MASTER_KEY, create_key
 from tests.fixtures.targets import MIB, Target, content, running
 
 minio = package("minio")
 commonconfig = package("minio.commonconfig")
+credentials = package("minio.credentials")
 deleteobjects = package("minio.deleteobjects")
 retention = package("minio.retention")
 sse = package("minio.sse")
@@ -205,3 +207,14 @@ def test_encryption(sealing: Target, size: int) -> None:
     source = commonconfig.CopySource(bucket, "customer", ssec=customer)
     client.copy_object(bucket, "copy", source, sse=sse.SseS3())
     assert body(client, bucket, "copy") == data
+
+
+def test_a_web_identity(web: Web) -> None:
+    """Its requests to STS have their parameters in the query, and no body."""
+    endpoint = web.server.endpoint
+    provider = credentials.WebIdentityProvider(
+        jwt_provider_func=lambda: {"access_token": web.token.read_text(), "expires_in": 900}, sts_endpoint=endpoint,
+        role_arn=web.role, role_session_name="web",
+    )  # fmt: skip
+    client = minio.Minio(urlsplit(endpoint).netloc, credentials=provider)
+    assert [bucket.name for bucket in client.list_buckets()] == ["photos"]

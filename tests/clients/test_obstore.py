@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.clients.conftest import Web
 from tests.fixtures.clients import AWKWARD, MANY, WRONG_SECRET, package
 from tests.fixtures.targets import MIB, Target, content, keys_of, read
 
@@ -137,3 +138,14 @@ def test_errors(target: Target, store: Any, bucket: str) -> None:
         obstore.put(store_of(target, f"{bucket}-none"), "k", b"x")
     with pytest.raises(exceptions.BaseError, match=r"SignatureDoesNotMatch|403"):
         obstore.put(store_of(target, bucket, secret_access_key=WRONG_SECRET), "k", b"x")
+
+
+def test_a_web_identity(web: Web) -> None:
+    """Its requests to STS have their parameters in the query, and no body."""
+    endpoint = web.server.endpoint
+    store = stores.S3Store(
+        "photos", endpoint=endpoint, endpoint_url_sts=endpoint, region="us-east-1", role_arn=web.role,
+        web_identity_token_file=str(web.token),
+    )  # fmt: skip
+    obstore.put(store, "k", b"x")
+    assert whole(store, "k") == b"x"

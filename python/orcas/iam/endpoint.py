@@ -1,7 +1,8 @@
-"""Requests of AWS's query protocol for IAM and STS: a form that is posted to `/`, signed for the service `iam` or `sts`.
+"""Requests of AWS's query protocol for IAM and STS to `/`, signed for the service `iam` or `sts`.
 
-The body is received first, because a signature for this service covers it and no header says its hash. So its size is
-bounded, and its sender is a stranger until it is complete. Must not know what an action does.
+Parameters are in the query, in a form that is posted, or in both: nothing of S3 at `/` has an `Action`. The body is received
+first, because a signature for this service covers it and no header says its hash. So its size is bounded, and its sender is
+a stranger until it is complete. Must not know what an action does.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_plus
 
 from orcas.control.identities.failures import IamError
 from orcas.edge import Refusal, authenticate
@@ -52,8 +54,11 @@ _CODES: Final = {
 
 
 def is_query(scope: Scope) -> bool:
-    """Whether a request that is posted to `/` is one of the query protocol."""
-    return not scope["query_string"] and any(
+    """Whether a request to `/`, not that of a bucket, is one of the query protocol."""
+    method, query = scope["method"], scope["query_string"]
+    if query:
+        return method in ("GET", "POST") and any(part.startswith(b"Action=") for part in query.split(b"&"))
+    return method == "POST" and any(
         name == b"content-type" and value.partition(b";")[0].strip().lower() == _FORM
         for name, value in scope["headers"]
     )
@@ -77,7 +82,8 @@ class QueryEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request_id, service = str(uuid.uuid4()), _service(scope)
+        request_id, call = str(uuid.uuid4()), _Call(scope)
+        service = call.service
         other = others.other_service(scope)
         if other is not None:
             note_cause(scope, others.CODE, others.sentence(other))
@@ -86,8 +92,8 @@ class QueryEndpoint:
             await send({"type": "http.response.body", "body": document})
             return
         try:
-            body = await _body(scope, receive)
-            action, answer = await self._perform(scope, service, body)
+            body = await call.body(receive)
+            action, answer = await self._perform(call, body)
             status, document = 200, answer_document(service, action, answer, request_id)
         except (_Refused, IamError) as error:
             status = error.status
@@ -106,40 +112,38 @@ class QueryEndpoint:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": document})
 
-    async def _perform(self, scope: Scope, service: str, body: bytes) -> tuple[str, dict[str, Any]]:
-        if service == "sts" and _header(scope, b"authorization") is None:
-            return _UNSIGNED, await self._web(scope, body)
+    async def _perform(self, call: _Call, body: bytes) -> tuple[str, dict[str, Any]]:
+        if not call.is_signed:
+            return _UNSIGNED, await self._web(call, body)
         try:
-            access_key = authenticate(self._core, scope, service, hashlib.sha256(body).digest())
+            access_key = authenticate(self._core, call.scope, call.service, hashlib.sha256(body).digest())
         except Refusal as refusal:
             _, code, message = refusal.args
             if code == "SlowDown":
                 raise _throttled() from None
             known, said = _CODES.get(code, ("IncompleteSignature", None))
             raise _Refused(403, known, said or message) from None
-        parameters = _form(body)
-        action, version = parameters.pop("Action", None), parameters.pop("Version", None)
+        action, version, parameters = call.parameters(body)
         if not isinstance(action, str):
-            raise _Refused(400, "MissingAction", "The form has no Action.")
-        if version != VERSIONS[service]:
+            raise _Refused(400, "MissingAction", "The request has no Action.")
+        if version != VERSIONS[call.service]:
             raise _Refused(400, "InvalidAction", f"Could not find operation {action} for version {version}")
         identities = await self._directory.identities()
-        token = _header(scope, b"x-amz-security-token")
         return action, await identities.perform(
-            action, parameters, access_key=access_key, context=_context(scope), token=token or None, service=service
-        )
+            action, parameters, access_key=access_key, context=_context(call.scope), token=call.token,
+            service=call.service,
+        )  # fmt: skip
 
-    async def _web(self, scope: Scope, body: bytes) -> dict[str, Any]:
+    async def _web(self, call: _Call, body: bytes) -> dict[str, Any]:
         """Credentials for whom a token of a provider is about."""
         # Imported here, because few servers have providers.
         from orcas.iam.web.tokens import verified
 
-        parameters = _form(body)
-        action, version = parameters.pop("Action", None), parameters.pop("Version", None)
+        action, version, parameters = call.parameters(body)
         if action != _UNSIGNED or version != VERSIONS["sts"]:
             known, message = _CODES["AccessDenied"]
             raise _Refused(403, known, str(message))
-        identities, client = await self._directory.identities(), (scope.get("client") or ("",))[0]
+        identities, client = await self._directory.identities(), (call.scope.get("client") or ("",))[0]
         try:
             self._core.check_not_locked_out(client)
             web = await verified(parameters.get("WebIdentityToken"), parameters.get("RoleArn"), identities, self._keys)
@@ -149,43 +153,66 @@ class QueryEndpoint:
             if error.code == "InvalidIdentityToken":
                 self._core.count_forgery(client)
             raise
-        return await identities.perform(action, parameters, context=_context(scope), web=web, service="sts")
+        return await identities.perform(action, parameters, context=_context(call.scope), web=web, service="sts")
 
 
-async def _body(scope: Scope, receive: Receive) -> bytes:
-    """The whole body.
+class _Call:
+    """What a request says of itself before it is verified."""
 
-    Raises:
-        BodyError: the client has left.
-    """
-    limit = _UNSIGNED_MAX if _header(scope, b"authorization") is None else BODY_MAX
-    try:
-        return await collect(receive, limit)
-    except BodyError as error:
-        if error.is_cut_off:
-            raise
-        raise _Refused(413, "RequestEntityTooLarge", f"The body has more than {limit} bytes.") from None
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self._query, signing = _split(scope["query_string"])
+        credential = _header(scope, b"authorization") or signing.get("x-amz-credential")
+        # What is verified: of a request that nobody signs, the token.
+        self.is_signed = credential is not None or "x-amz-signature" in signing
+        self.service = "iam" if credential is not None and "/sts/aws4_request" not in credential else "sts"
+        # An empty header says that there is none, as to who verifies the signature.
+        sent = _header(scope, b"x-amz-security-token")
+        self.token = (signing.get("x-amz-security-token") if sent is None else sent) or None
+
+    async def body(self, receive: Receive) -> bytes:
+        """The whole body.
+
+        Raises:
+            BodyError: the client has left.
+        """
+        limit = BODY_MAX if self.is_signed else _UNSIGNED_MAX
+        try:
+            return await collect(receive, limit)
+        except BodyError as error:
+            if error.is_cut_off:
+                raise
+            raise _Refused(413, "RequestEntityTooLarge", f"The body has more than {limit} bytes.") from None
+
+    def parameters(self, body: bytes) -> tuple[Any, Any, dict[str, Any]]:
+        """Action, version and the other parameters of query and form."""
+        try:
+            parameters = parse_form(b"&".join(part for part in (self._query, body) if part))
+        except ValueError as error:
+            raise _Refused(400, "MalformedQueryString", f"The parameters cannot be read: {error}.") from None
+        return parameters.pop("Action", None), parameters.pop("Version", None), parameters
+
+
+def _split(query: bytes) -> tuple[bytes, dict[str, str]]:
+    """The parameters of a query as they stand there, and those that sign it, decoded, with names in lower case."""
+    parts: list[bytes] = []
+    signing: dict[str, str] = {}
+    for part in query.split(b"&"):
+        name, _, value = part.decode("latin-1").partition("=")
+        name = unquote_plus(name).lower()
+        if name.startswith("x-amz-"):
+            signing.setdefault(name, unquote_plus(value))
+        else:
+            parts.append(part)
+    return b"&".join(parts), signing
 
 
 def _throttled() -> _Refused:
     return _Refused(400, "Throttling", "Rate exceeded")
 
 
-def _service(scope: Scope) -> str:
-    """The service that a request says it is for; that of a signature is verified. Unsigned requests are for STS."""
-    signed = _header(scope, b"authorization")
-    return "iam" if signed is not None and "/sts/aws4_request" not in signed else "sts"
-
-
 def _header(scope: Scope, wanted: bytes) -> str | None:
     return next((value.decode("latin-1").strip() for name, value in scope["headers"] if name == wanted), None)
-
-
-def _form(body: bytes) -> dict[str, Any]:
-    try:
-        return parse_form(body)
-    except ValueError as error:
-        raise _Refused(400, "MalformedQueryString", f"The form cannot be read: {error}.") from None
 
 
 def _refusal(

@@ -1,4 +1,4 @@
-"""Parameters of AWS's query protocol: a form whose names say where in a structure each value is. Pure."""
+"""Parameters of AWS's query protocol: a form, or a query, whose names say where in a structure each value is. Pure."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def parse_form(body: bytes) -> dict[str, Any]:
     Raises:
         ValueError: it is no such form.
     """
+    if not body:
+        return {}
     pairs = parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=True, max_num_fields=_FIELDS_MAX)
     tree: dict[str, Any] = {}
     for name, value in pairs:

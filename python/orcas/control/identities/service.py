@@ -159,7 +159,7 @@ class Identities:
                 if web is not None:
                     caller = Caller(await _account(records, web.account), web=web, context=context or {})
                 elif token is not None:
-                    caller = await self._in_session(records, token, context or {}, service)
+                    caller = await self._in_session(records, (access_key, token), context or {}, service)
                 else:
                     caller = await self._caller(records, access_key, account, context or {})
                 return await self._perform(records, caller, name, given, operator=access_key is None and web is None)
@@ -342,10 +342,13 @@ class Identities:
         return Caller(await _account(records, key.account), user, key, context=context)
 
     async def _in_session(
-        self, records: Records, token: str, context: Mapping[str, list[str]], service: str | None
+        self, records: Records, signed: tuple[str | None, str], context: Mapping[str, list[str]], service: str | None
     ) -> Caller:
-        """Who has signed with temporary credentials, which the engine has found valid."""
-        claims = await self._sessions.open(token)
+        """Who has signed with temporary credentials, `signed`: access key and token, which the engine has found valid."""
+        claims = await self._sessions.open(signed[1])
+        # Whatever the engine has taken for the token.
+        if claims is not None and claims.access_key != signed[0]:
+            claims = None
         # As on AWS, a session of a user or root manages no identities: it is without MFA.
         if claims is not None and (claims.by is None or service == "sts"):
             root = await records.account(claims.id)

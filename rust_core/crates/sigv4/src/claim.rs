@@ -15,6 +15,8 @@ pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const CONTENT_SHA256: &str = "x-amz-content-sha256";
 /// The SHA-256 of no bytes.
 const EMPTY_PAYLOAD: &[u8] = b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+/// What a presigned request to S3 says of its payload.
+const UNSIGNED_PAYLOAD: &[u8] = b"UNSIGNED-PAYLOAD";
 const ASYMMETRIC_ALGORITHM: &str = "AWS4-ECDSA-P256-SHA256";
 
 /// Bounds of what is compared, cached and searched later, against quadratic work on hostile heads.
@@ -133,6 +135,7 @@ impl<'a> Claim<'a> {
         let expires_s = expires(parameter("X-Amz-Expires")?).map_err(fault)?;
         let signed = parameter("X-Amz-SignedHeaders")?;
         check_signed_names(signed).map_err(fault)?;
+        let payload = presigned_payload(headers, query)?;
         Ok(Self {
             how: Authentication::Presigned,
             access_key: scope.access_key,
@@ -141,8 +144,9 @@ impl<'a> Claim<'a> {
             signed,
             query: canonical,
             signature: parse_hex(signature.as_bytes()).ok_or(SignatureError::SignatureDoesNotMatch)?,
-            payload: presigned_payload(headers, query)?,
-            payload_sent: true,
+            payload: payload.unwrap_or(UNSIGNED_PAYLOAD),
+            // Every other service hashes the body.
+            payload_sent: payload.is_some() || service == SERVICE,
             expires_s: Some(expires_s),
         })
     }
@@ -324,16 +328,16 @@ fn expires(text: &str) -> Result<i64, &'static str> {
     }
 }
 
-/// `UNSIGNED-PAYLOAD`, unless the header or the query parameter says more. Two that differ are refused.
-fn presigned_payload<'a>(headers: &Headers<'a>, query: &'a Query) -> Result<&'a [u8], SignatureError> {
+/// What the header or the query parameter says of the payload. Two that differ are refused.
+fn presigned_payload<'a>(headers: &Headers<'a>, query: &'a Query) -> Result<Option<&'a [u8]>, SignatureError> {
     let header = single(headers, CONTENT_SHA256).map_err(|()| twice(headers))?;
     let Some(parameter) = query.get("X-Amz-Content-Sha256") else {
-        return Ok(header.unwrap_or(b"UNSIGNED-PAYLOAD"));
+        return Ok(header);
     };
     if header.is_some_and(|value| value != parameter) || !is_graphic(parameter) {
         return Err(invalid(parameter));
     }
-    Ok(parameter)
+    Ok(Some(parameter))
 }
 
 /// The error for a header `x-amz-content-sha256` that stands there more than once.

@@ -253,11 +253,11 @@ impl Gateway {
             Requirements { region: None, service, body: Some(body), version_two: None, ..self.requirements(now_ms()) };
         let (authenticated, _) = self.authenticate(&self.identities(), head, &requirements, client)?;
         match (authenticated.how, authenticated.payload) {
-            (Authentication::Header, PayloadMode::Hash(signed)) if signed == body => Ok(authenticated.access_key),
-            (Authentication::Header, _) => Err(ErrorCode::XAmzContentSHA256Mismatch.into()),
-            (Authentication::Anonymous | Authentication::Presigned | Authentication::PresignedVersionTwo, _) => {
-                Err(ErrorCode::AccessDenied.into())
+            (Authentication::Anonymous | Authentication::PresignedVersionTwo, _) => Err(ErrorCode::AccessDenied.into()),
+            (Authentication::Header | Authentication::Presigned, PayloadMode::Hash(signed)) if signed == body => {
+                Ok(authenticated.access_key)
             }
+            (Authentication::Header | Authentication::Presigned, _) => Err(ErrorCode::XAmzContentSHA256Mismatch.into()),
         }
     }
 

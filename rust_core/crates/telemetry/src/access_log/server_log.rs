@@ -17,7 +17,7 @@ const FIELD_MAX: usize = 5 * 1024;
 /// Bytes of a header or a version id in a line.
 const HEADER_MAX: usize = 1024;
 /// Parameters whose values open what they were made for, or what is encrypted.
-const SECRET: [&str; 3] = ["x-amz-signature", "x-amz-security-token", "signature"];
+const SECRET: [&str; 5] = ["x-amz-signature", "x-amz-security-token", "signature", "webidentitytoken", "tokencode"];
 /// Part of the names of parameters that stand for headers with a key.
 const CUSTOMER_KEY: &str = "customer-key";
 
@@ -226,6 +226,7 @@ mod tests {
             "X-Amz-Signature",
             "x-amz-%73ignature",
             "X%2DAmz-Security-Token",
+            "WebIdentityToken",
             "Signature",
             "x-amz-server-side-encryption-customer-key",
             "X-Amz-Copy-Source-Server-Side-Encryption-Customer-Key",

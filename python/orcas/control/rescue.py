@@ -363,13 +363,14 @@ def _head_of(held: _Held) -> _Held:
 def _is_named(holder: str, held: _Held, words: set[str]) -> bool:
     names = {holder.rpartition(" ")[2], *(text(row[3]) for row in held.get("entities", ()))}
     names |= {text(row[0]) for row in held.get("access_keys", ())}
-    return any(name.lower() in words for name in names)
+    # An ARN or a URL ends with the name.
+    ends = tuple(f"/{name.lower()}" for name in names)
+    return any(name.lower() in words for name in names) or any(word.endswith(ends) for word in words)
 
 
 def _words(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value.lower()
-        yield value.lower().rpartition("/")[2]
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from _words(each)
 

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.crash
 
 SEED: Final = int(os.environ.get("RIGHTS_SEED", "42"))
 FLIPS: Final = int(os.environ.get("RIGHTS_FLIPS", "0"))
-SHORT: Final = 12
+SHORT: Final = 6
 LONG: Final = 400
 Access = set[tuple[str, ...]]
 
@@ -220,7 +220,7 @@ def test_the_check_names_what_is_damaged_and_the_repair_does_the_least(tmp_path:
     path.write_bytes(whole.replace(b"s3:GetObject", b"s3:GetObjecu"))
     before = {each.name: each.read_bytes() for each in data.glob("control.*")}
     said = check(data)
-    assert "identities: control.db is damaged: 1 of its seals are broken" in said
+    assert "identities: control.db is damaged: 1 of its digests are broken" in said
     assert "The database of identities is damaged: run `orcas fsck --repair`" in said
     assert "--accept-loss" not in said
     assert {each.name: each.read_bytes() for each in data.glob("control.*")} == before
@@ -241,14 +241,14 @@ def test_the_check_names_what_is_damaged_and_the_repair_does_the_least(tmp_path:
     command("fsck", "--data", data)
 
 
-async def test_a_damaged_policy_of_a_store_without_seals_denies(
+async def test_a_damaged_policy_of_a_store_without_digests_denies(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What the first start with seals finds that cannot be a policy."""
+    """What the first start with digests finds that cannot be a policy."""
     store = await made(tmp_path / "store", None)
     path = store.directory / "control.db"
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("DROP TABLE seals")
+        connection.execute("DROP TABLE digests")
         connection.execute("PRAGMA user_version = 4")
         connection.execute("UPDATE documents SET document = replace(document, 'Deny', 'Denz')")
         connection.execute("UPDATE entities SET details = 'x' || details WHERE kind = 'role'")

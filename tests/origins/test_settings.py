@@ -90,7 +90,7 @@ def test_a_database_from_before_origins_gets_them(tmp_path: Path) -> None:
         here.client().create_bucket(Bucket="photos")
     (data / "control.db.copy").unlink()
     connection = sqlite3.connect(data / "control.db")
-    connection.executescript("DROP TABLE seals; DROP TABLE origins; PRAGMA user_version = 3;")
+    connection.executescript("DROP TABLE digests; DROP TABLE origins; PRAGMA user_version = 3;")
     connection.close()
     command("origin", "set", "photos", "https://s3.example.org/b", "--source-unsigned", "--data", data)
     assert document("origin", "show", "--data", data)["origins"][0]["source"] == "b"

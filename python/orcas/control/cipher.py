@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from orcas._core import open_secret, seal_secret
+from orcas.control.digests import Digests
 from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME
 from orcas.control.files.twice import read_twice, secure, write_twice
 from orcas.control.sealing import Sealer
-from orcas.control.seals import Seals
 from orcas.errors import UnavailableError
 
 _KEY_BYTES: Final = 32
@@ -48,9 +48,9 @@ class Cipher:
         """Whether rows may still need an old key."""
         return len(self._keys) > 1
 
-    def seals(self) -> list[Seals]:
-        """What seals the rows of the database, by the newest key first."""
-        return [Seals(key) for key in self._keys]
+    def digests(self) -> list[Digests]:
+        """What makes the digests of rows of the database, by the newest key first."""
+        return [Digests(key) for key in self._keys]
 
     def encrypt(self, access_key: str, identity: str, secret: str) -> tuple[bytes, bytes]:
         """A nonce, and the encrypted secret."""

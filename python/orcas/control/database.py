@@ -2,7 +2,7 @@
 
 The copy, `control.db.copy`, has the bytes of the database after the last change, behind a checksum. SQLite counts changes in
 the header of the file. So if the counts are equal and the bytes are not, the file is damaged; if the counts differ, the file
-was changed after the copy was written, and must pass SQLite's own checks and those of its seals. Of a database that does
+was changed after the copy was written, and must pass SQLite's own checks and those of its digests. Of a database that does
 not, and has no such copy, `rescue` takes what is intact.
 """
 
@@ -17,12 +17,12 @@ from typing import Final
 from urllib.parse import quote
 
 from orcas.control.cipher import Cipher
+from orcas.control.digests import Digests
 from orcas.control.files import GIVE_UP, read_secret_file, write_secret_file
 from orcas.control.files.copies import copy_database
 from orcas.control.files.twice import copy_of, is_refuted, read_copy, read_unverified, secure_copy, write_copy
 from orcas.control.identities.schema import SCHEMA_VERSION, STORED_KEYS
 from orcas.control.rescue import FAILURES, Source, counted, denied, finding, lines_since, rescue, unsound
-from orcas.control.seals import Seals
 from orcas.errors import UnavailableError, because
 
 # Where the count of changes is in the file.
@@ -57,11 +57,11 @@ class Found:
     is_merged: bool = False
 
 
-def read_database(path: Path, keys: list[Seals], owner: str) -> Found:
+def read_database(path: Path, keys: list[Digests], owner: str) -> Found:
     """The content of the database or, if it is missing or damaged, of its copy, or what is intact of both.
 
     A transaction that a crash interrupted is rolled back first. The caller has no connection to the database. `keys`: what
-    may have sealed it, none if that is not known. `owner`: the id of the account of root.
+    may have made its digests, none if that is not known. `owner`: the id of the account of root.
 
     Raises:
         DamagedError: nothing is intact.
@@ -93,8 +93,8 @@ def read_database(path: Path, keys: list[Seals], owner: str) -> Found:
         return Found(counted(rescued, content, copy), said, is_merged=True)
     if copy is not None:
         return Found(copy, said)
-    if main.is_whole and main.seals:
-        # It was sealed with another key, of which its secrets will tell.
+    if main.is_whole and main.digests:
+        # Its digests are of another key, of which its secrets will tell.
         return Found(content)
     raise DamagedError(
         f"{path} is damaged, and there is no intact copy of it: {why}; restore it from a backup, or run {GIVE_UP} to go "
@@ -102,7 +102,7 @@ def read_database(path: Path, keys: list[Seals], owner: str) -> Found:
     )
 
 
-def restore_database(path: Path, keys: list[Seals], owner: str) -> bytes | None:
+def restore_database(path: Path, keys: list[Digests], owner: str) -> bytes | None:
     """Put what is intact in place of a database that is missing or damaged. A damaged one is kept under another name.
 
     Returns what the database has then, which is intact.
@@ -147,7 +147,7 @@ def back_up_database(path: Path, to: Path) -> None:
     to.write_bytes(found.content)
 
 
-def check_database(path: Path, keys: list[Seals]) -> tuple[str | None, list[str]]:
+def check_database(path: Path, keys: list[Digests]) -> tuple[str | None, list[str]]:
     """What is wrong with a database and its copy, of a store that is not open, and who is denied everything by it.
 
     Raises:
@@ -168,7 +168,7 @@ def check_database(path: Path, keys: list[Seals]) -> tuple[str | None, list[str]
     return (f"{copy_of(path).name} is damaged" if is_cut else None), denied(content)
 
 
-def secure_database(path: Path, keys: list[Seals], intact: bytes | None, *, is_new: bool) -> None:
+def secure_database(path: Path, keys: list[Digests], intact: bytes | None, *, is_new: bool) -> None:
     """Bring the copy up to date after a change. If that cannot be written, a later start does it.
 
     `intact`: what the database had before, if it was verified.
@@ -188,7 +188,7 @@ def secure_database(path: Path, keys: list[Seals], intact: bytes | None, *, is_n
         log.warning("%s is not kept twice yet: %s", path.name, error)
 
 
-def copy_verified(path: Path, content: bytes, keys: list[Seals]) -> bool:
+def copy_verified(path: Path, content: bytes, keys: list[Digests]) -> bool:
     """Make this content of the database its copy, unless it is damaged: then the copy stays what it is.
 
     Raises:
@@ -225,10 +225,10 @@ def check_secrets(path: Path, cipher: Cipher, most: int = -1) -> None:
         raise refused
 
 
-def _wrong(path: Path, content: bytes, keys: list[Seals]) -> str | None:
+def _wrong(path: Path, content: bytes, keys: list[Digests]) -> str | None:
     """What is wrong with a database whose copy is another one, or none."""
     why = unsound(content, keys)
-    if why is not None or _has_seals(content) or not is_refuted(path, content):
+    if why is not None or _has_digests(content) or not is_refuted(path, content):
         return why
     # Of another change, the copy is of what there was before.
     return "it does not match the checksum in its copy" if _is_same_change(content, read_unverified(path)) else None
@@ -238,7 +238,7 @@ def _is_same_change(content: bytes, copy: bytes) -> bool:
     return content[_COUNT] == copy[_COUNT]
 
 
-def _has_seals(content: bytes) -> bool:
+def _has_digests(content: bytes) -> bool:
     return int.from_bytes(content[_VERSION], "big") >= SCHEMA_VERSION
 
 

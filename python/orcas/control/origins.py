@@ -16,10 +16,10 @@ import aiosqlite
 
 from orcas.control.audit import Audit
 from orcas.control.cipher import Cipher
+from orcas.control.digests import AMONG, among, unequal
 from orcas.control.files.audit import Entry
 from orcas.control.identities.names import root_arn
 from orcas.control.identities.schema import ORIGIN
-from orcas.control.seals import AMONG, among, unequal
 from orcas.errors import UnavailableError
 
 _SET: Final = "SetBucketOrigin"
@@ -55,7 +55,7 @@ class Origin:
 
 
 def holder_of(bucket: str) -> str:
-    """What seals the row of a bucket."""
+    """What digests the row of a bucket."""
     return f"origin {bucket}"
 
 

@@ -1,7 +1,7 @@
-"""What can be saved of a damaged `control.db` and its copy: a new database of the rows whose seals hold.
+"""What can be saved of a damaged `control.db` and its copy: a new database of the rows whose digests hold.
 
 What is damaged in both is left out, and what it decided denies: its user, group, role or policy has the document `DENIAL`
-from then on, which only an administrator removes. What the copy has is believed if the seals of the database or the audit
+from then on, which only an administrator removes. What the copy has is believed if the digests of the database or the audit
 log say that it is what was written last. Must not know the engine.
 """
 
@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from orcas.control.digests import AUDIT, DIGEST_BYTES, LIMITS, TABLES, Digests, Rows, text
 from orcas.control.files.audit import newest_audit
 from orcas.control.identities.builtin import BUILTIN
 from orcas.control.identities.names import NAME, PATH, PROVIDER, account_number, arn_of, kind_of
 from orcas.control.identities.schema import SCHEMA, SCHEMA_VERSION
-from orcas.control.seals import AUDIT, LIMITS, SEAL_BYTES, TABLES, Rows, Seals, text
 from orcas.errors import UnavailableError
 
 # What reading a database raises. Python decodes SQLite's messages, which may quote damaged text.
@@ -36,7 +36,7 @@ DENIAL_NAME: Final = "orcas-damaged"
 REFUSING_TRUST: Final = (
     '{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Principal":"*","Action":"sts:AssumeRole"}]}'
 )
-# A change of any row changes half of the bits of its seal. So a seal that differs in fewer is damaged itself.
+# A change of any row changes half of the bits of its digest. So a digest that differs in fewer is damaged itself.
 _FLIPPED_MAX: Final = 8
 # SQLite does not tell names apart that differ by case.
 _NAMES: Final = "SELECT account, kind, name COLLATE BINARY, id FROM entities"
@@ -48,7 +48,7 @@ _COUNTS: Final = (slice(24, 28), slice(92, 96))
 
 log = logging.getLogger("orcas")
 
-# The sealed values of the rows of a holder, by table.
+# The values of the rows of a holder, by table.
 _Held = dict[str, list[tuple[Any, ...]]]
 
 
@@ -58,17 +58,18 @@ class Source:
 
     is_whole: bool = False
     held: dict[str, _Held] = field(default_factory=dict)
-    seals: dict[str, bytes] = field(default_factory=dict)
+    digests: dict[str, bytes] = field(default_factory=dict)
 
     @classmethod
     def of(cls, content: bytes) -> Source:
         """As much as can be read."""
         source = cls()
         with contextlib.suppress(*FAILURES), opened(_HEAD + content[len(_HEAD) :]) as connection:
-            source.is_whole = finding(connection) is None
             with contextlib.suppress(*FAILURES):
-                found = connection.execute("SELECT CAST(id AS BLOB), seal FROM seals")
-                source.seals.update((text(holder), seal) for holder, seal in found if isinstance(seal, bytes))
+                source.is_whole = finding(connection) is None
+            with contextlib.suppress(*FAILURES):
+                found = connection.execute("SELECT CAST(id AS BLOB), digest FROM digests")
+                source.digests.update((text(holder), digest) for holder, digest in found if isinstance(digest, bytes))
             for rows in TABLES:
                 for holder, values in _readable(connection, rows):
                     source.held.setdefault(holder, {}).setdefault(rows.table, []).append(values)
@@ -93,31 +94,31 @@ def finding(connection: sqlite3.Connection) -> str | None:
     return next((str(each) for each in found if each != "ok"), None)
 
 
-def unsound(content: bytes, keys: list[Seals]) -> str | None:
-    """What is wrong with a database, by SQLite's checks and, in one that has seals, by those. One of the keys is its key."""
+def unsound(content: bytes, keys: list[Digests]) -> str | None:
+    """What is wrong with a database, by SQLite's checks and by its digests, if it has any. One of the keys is its key."""
     try:
         with opened(content) as connection:
             why = finding(connection)
-            if why is not None or not _is_sealed(connection, keys):
+            if why is not None or not _has_digests(connection, keys):
                 return why
-            broken = min((seals.broken(connection) for seals in keys), key=len, default=set())
-            return None if not broken else f"{len(broken)} of its seals are broken"
+            broken = min((digests.broken(connection) for digests in keys), key=len, default=set())
+            return None if not broken else f"{len(broken)} of its digests are broken"
     except FAILURES as error:
         return str(error)
 
 
-def _is_sealed(connection: sqlite3.Connection, keys: list[Seals]) -> bool:
-    """Whether a database has seals that this version knows."""
+def _has_digests(connection: sqlite3.Connection, keys: list[Digests]) -> bool:
+    """Whether a database has digests that this version knows."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'seals'").fetchone():
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'digests'").fetchone():
         return version == SCHEMA_VERSION
-    return version == SCHEMA_VERSION or any(seals.is_of(connection, SCHEMA_VERSION) for seals in keys)
+    return version == SCHEMA_VERSION or any(digests.is_of(connection, SCHEMA_VERSION) for digests in keys)
 
 
-def lines_since(directory: Path, copy: Source, keys: list[Seals]) -> set[str]:
+def lines_since(directory: Path, copy: Source, keys: list[Digests]) -> set[str]:
     """What the lines of the audit log name that are newer than this copy, in lower case."""
     held = copy.held.get(AUDIT, {})
-    known = held[AUDIT][0][1] if any(_holds(each, held, copy.seals.get(AUDIT)) for each in keys) else 0
+    known = held[AUDIT][0][1] if any(_holds(each, held, copy.digests.get(AUDIT)) for each in keys) else 0
     words: set[str] = set()
     with contextlib.suppress(UnavailableError):
         for line in newest_audit(directory):
@@ -129,36 +130,34 @@ def lines_since(directory: Path, copy: Source, keys: list[Seals]) -> set[str]:
     return words
 
 
-def rescue(main: Source, copy: Source, keys: list[Seals], directory: Path, owner: str) -> bytes | None:
+def rescue(main: Source, copy: Source, keys: list[Digests], directory: Path, owner: str) -> bytes | None:
     """A database of what is intact in one of the two; None if that is nothing."""
-    # Secrets may just have got another key, and with them the seals.
-    seals = max(keys, key=lambda each: _verifying(each, main) + _verifying(each, copy))
-    since = lines_since(directory, copy, [seals])
+    # Secrets may just have got another key, and with them the digests.
+    digests = max(keys, key=lambda each: _verifying(each, main) + _verifying(each, copy))
+    since = lines_since(directory, copy, [digests])
     chosen: dict[str, _Held] = {}
     damaged: dict[str, _Held] = {}
-    holders = {*main.seals, *(holder for holder, held in main.held.items() if _leads(held))}
+    holders = {*main.digests, *(holder for holder, held in main.held.items() if _leads(held))}
     if not main.is_whole:
-        holders |= {*copy.seals, *(holder for holder, held in copy.held.items() if _leads(held))}
+        holders |= {*copy.digests, *(holder for holder, held in copy.held.items() if _leads(held))}
     for holder in sorted(holders):
         ours, theirs = main.held.get(holder, {}), copy.held.get(holder, {})
-        stored, copied = main.seals.get(holder), copy.seals.get(holder)
-        if _holds(seals, ours, copied if stored is None else stored):
-            chosen[holder] = ours
-        elif _holds(seals, theirs, stored):
-            chosen[holder] = theirs
-        elif stored is None and _holds(seals, theirs, copied):
-            # What was changed since is denied.
-            (damaged if _is_named(holder, theirs, since) else chosen)[holder] = theirs
+        stored, copied = main.digests.get(holder), copy.digests.get(holder)
+        intact = next((held for held in (ours, theirs) if _holds(digests, held, stored or copied)), None)
+        if intact is not None:
+            # Only the copy tells of it. What was changed since is denied.
+            is_old = stored is None and _is_named(holder, intact, since)
+            (damaged if is_old else chosen)[holder] = intact
         elif holder.startswith(LIMITS) or ((ours or theirs) and (stored or copied)):
-            # Any other without a seal, or without rows, is the damaged name of another one.
+            # Any other without a digest, or without rows, is the damaged name of another one.
             damaged[holder] = _head_of(ours or theirs)
     if not main.is_whole and not chosen.keys() - {AUDIT, owner}:
         # There may have been any number of others.
         return None
     if not chosen and damaged.keys() - {AUDIT, owner}:
-        # It was sealed with another key.
+        # Its digests are of another key.
         return None
-    return _written(_Rescue(chosen, damaged, owner), seals, directory)
+    return _written(_Rescue(chosen, damaged, owner), digests, directory)
 
 
 def denied(content: bytes) -> list[str]:
@@ -169,7 +168,7 @@ def denied(content: bytes) -> list[str]:
 
 
 def deny_unreadable(connection: sqlite3.Connection, check: Callable[[str, str, None], object]) -> None:
-    """Within the transaction that first seals a database: deny everything by a document that cannot be read.
+    """Within the transaction that first digests a database: deny everything by a document that cannot be read.
 
     `check`: raises ValueError if a document is no policy.
     """
@@ -284,7 +283,7 @@ class _Rescue:
         return list(self._all(rows.table))
 
 
-def _written(rescue: _Rescue, seals: Seals, directory: Path) -> bytes:
+def _written(rescue: _Rescue, digests: Digests, directory: Path) -> bytes:
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.executescript(f"PRAGMA foreign_keys = OFF; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION};")
         connection.execute("BEGIN")
@@ -293,7 +292,7 @@ def _written(rescue: _Rescue, seals: Seals, directory: Path) -> bytes:
             statement = f"INSERT INTO {rows.table} ({', '.join(rows.columns)}) VALUES ({marks})"
             connection.executemany(statement, rescue.rows(rows))
         _set_head(connection, directory)
-        seals.seal_all(connection)
+        digests.digest_all(connection)
         connection.execute("COMMIT")
         return connection.serialize()
 
@@ -334,16 +333,16 @@ def _readable(connection: sqlite3.Connection, rows: Rows) -> Iterator[tuple[str,
             return
 
 
-def _holds(seals: Seals, held: _Held, stored: bytes | None) -> bool:
-    """Whether these are the rows that were sealed. The seal may be damaged itself."""
-    if not held or stored is None or len(stored) != SEAL_BYTES:
+def _holds(digests: Digests, held: _Held, stored: bytes | None) -> bool:
+    """Whether these are the rows that were written. The digest may be damaged itself."""
+    if not held or stored is None or len(stored) != DIGEST_BYTES:
         return False
-    flipped = int.from_bytes(seals.sum(held), "little") ^ int.from_bytes(stored, "little")
+    flipped = int.from_bytes(digests.sum(held), "little") ^ int.from_bytes(stored, "little")
     return flipped.bit_count() <= _FLIPPED_MAX
 
 
-def _verifying(seals: Seals, source: Source) -> int:
-    return sum(_holds(seals, held, source.seals.get(holder)) for holder, held in source.held.items())
+def _verifying(digests: Digests, source: Source) -> int:
+    return sum(_holds(digests, held, source.digests.get(holder)) for holder, held in source.held.items())
 
 
 def _leads(held: _Held) -> bool:

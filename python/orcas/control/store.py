@@ -33,6 +33,7 @@ from orcas.control.database import (
     restore_database,
     secure_database,
 )
+from orcas.control.digests import Digests, keeping
 from orcas.control.files import (
     DATABASE_NAME,
     GIVE_UP,
@@ -54,7 +55,6 @@ from orcas.control.origins import Origin, Origins
 from orcas.control.rescue import DENIAL, DENIED, FAILURES, denied, deny_unreadable
 from orcas.control.root import Root, ensure_owner, ensure_root, known_owner, noted_files, replace_pair
 from orcas.control.sealing import Sealer
-from orcas.control.seals import Seals, keeping
 from orcas.errors import UnavailableError
 
 # Time after a change until the database is copied: the copy takes longer than the change.
@@ -83,10 +83,10 @@ class Control:
         root: Root,
         directory: Path,
         sealer: Sealer | None,
-        seals: Seals,
+        digests: Digests,
     ) -> None:
         self._connection = connection
-        self._seals = seals
+        self._digests = digests
         self._cipher = cipher
         self._directory = directory
         self._sealer = sealer
@@ -216,7 +216,7 @@ class Control:
                     self._is_newer = False
                     content = await asyncio.to_thread(read_secret_file, path)
                 began = time.monotonic()
-                is_copied = await asyncio.to_thread(copy_verified, path, content or b"", [self._seals])
+                is_copied = await asyncio.to_thread(copy_verified, path, content or b"", [self._digests])
                 pause = max(_COPY_AFTER_SECONDS, _COPY_PAUSE * (time.monotonic() - began))
                 self.is_damaged = not is_copied
                 if self.denied:
@@ -314,9 +314,12 @@ class Control:
         )
 
 
-def _renew_secrets(path: Path, cipher: Cipher, sealer: Sealer | None) -> Seals:
-    """Encrypt all secrets under the newest key, if some may need the old one, which is then forgotten. What seals rows."""
-    newest, *older = cipher.seals()
+def _renew_secrets(path: Path, cipher: Cipher, sealer: Sealer | None) -> Digests:
+    """Encrypt all secrets under the newest key, if some may need the old one, which is then forgotten.
+
+    Returns what makes the digests of rows from then on.
+    """
+    newest, *older = cipher.digests()
     if not older:
         return newest
     try:
@@ -328,7 +331,7 @@ def _renew_secrets(path: Path, cipher: Cipher, sealer: Sealer | None) -> Seals:
                 row = *cipher.encrypt(access_key, identity, secret), access_key
                 table, column = _TABLES.get(identity, ("access_keys", "access_key"))
                 connection.execute(f"UPDATE {table} SET nonce = ?, secret = ? WHERE {column} = ?", row)
-            newest.seal_all(connection)
+            newest.digest_all(connection)
             connection.execute("COMMIT")
         cipher.without_old().write(path.parent, sealer)
     except sqlite3.OperationalError as error:
@@ -412,20 +415,20 @@ async def open_control(
     path = directory / DATABASE_NAME
     known = read_cipher(directory, sealer)
     owner = known_owner(directory) or ""
-    intact = await asyncio.to_thread(restore_database, path, [] if known is None else known.seals(), owner)
+    intact = await asyncio.to_thread(restore_database, path, [] if known is None else known.digests(), owner)
     cipher = ensure_cipher(directory, sealer, functools.partial(check_secrets, path, most=_CHECKED_SECRETS))
     root = ensure_root(directory, access_key, secret_key, sealer)
     try:
-        await asyncio.to_thread(_prepare, path, cipher.seals()[0])
-        seals = await asyncio.to_thread(_renew_secrets, path, cipher, sealer)
+        await asyncio.to_thread(_prepare, path, cipher.digests()[0])
+        digests = await asyncio.to_thread(_renew_secrets, path, cipher, sealer)
         # Autocommit: every transaction here is begun and ended by name.
         async with aiosqlite.connect(path, isolation_level=None) as connection:
-            await _keep_seals(connection, seals)
-            control = Control(connection, cipher, root, directory, sealer, seals)
+            await _keep_digests(connection, digests)
+            control = Control(connection, cipher, root, directory, sealer, digests)
             await control.open_audit()
             if follows or not await control.has_root():
                 await control.set_root()
-            await asyncio.to_thread(_secure, directory, seals, intact)
+            await asyncio.to_thread(_secure, directory, digests, intact)
             # It may be large.
             del intact
             await control.tell_denied()
@@ -437,17 +440,17 @@ async def open_control(
         raise UnavailableError(_unusable(path, error)) from error
 
 
-def _secure(directory: Path, seals: Seals, intact: bytes | None) -> None:
+def _secure(directory: Path, digests: Digests, intact: bytes | None) -> None:
     """Bring the copy of the database and the note of the files up to date."""
-    secure_database(directory / DATABASE_NAME, [seals], intact, is_new=DATABASE_NAME not in noted_files(directory))
+    secure_database(directory / DATABASE_NAME, [digests], intact, is_new=DATABASE_NAME not in noted_files(directory))
     try:
         note_presence(directory)
     except UnavailableError as error:
         log.warning("The files of the store could not be noted: %s", error)
 
 
-def _prepare(path: Path, seals: Seals) -> None:
-    """Bring the database to the present schema. An earlier one had no seals: what it has is believed once."""
+def _prepare(path: Path, digests: Digests) -> None:
+    """Bring the database to the present schema. An earlier one had no digests: what it has is believed once."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         path.chmod(0o600)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -460,11 +463,11 @@ def _prepare(path: Path, seals: Seals) -> None:
         connection.create_function("account_number", 1, account_number, deterministic=True)
         connection.executescript(f"BEGIN IMMEDIATE;{STEPS[version]}PRAGMA user_version = {SCHEMA_VERSION};")
         deny_unreadable(connection, check_policy)
-        seals.seal_all(connection)
+        digests.digest_all(connection)
         connection.execute("COMMIT")
 
 
-async def _keep_seals(connection: aiosqlite.Connection, seals: Seals) -> None:
+async def _keep_digests(connection: aiosqlite.Connection, digests: Digests) -> None:
     for pragma in (
         "journal_mode = DELETE",
         "synchronous = EXTRA",
@@ -473,7 +476,7 @@ async def _keep_seals(connection: aiosqlite.Connection, seals: Seals) -> None:
         "secure_delete = ON",
     ):
         await connection.execute(f"PRAGMA {pragma}")
-    for name, function in seals.functions.items():
+    for name, function in digests.functions.items():
         await connection.create_function(name, -1, function, deterministic=True)
     for statement in keeping():
         await connection.execute(statement)

@@ -73,10 +73,10 @@ def check_stopped(
 def _identities(settings: Settings, *, repair: bool) -> tuple[str | None, list[str]]:
     """What is wrong with the database of identities, and who is denied everything by it."""
     path, keys = settings.data / DATABASE_NAME, []
-    # Without a key that is lost or sealed, the seals of rows cannot be verified.
+    # Without a key that is lost or sealed, the digests of rows cannot be verified.
     with contextlib.suppress(UnavailableError, ConfigurationError):
         cipher = read_cipher(settings.data, closed_sealer(settings))
-        keys = [] if cipher is None else cipher.seals()
+        keys = [] if cipher is None else cipher.digests()
     if repair and keys:
         restore_database(path, keys, known_owner(settings.data) or "")
         secure_database(path, keys, None, is_new=False)

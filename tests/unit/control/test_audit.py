@@ -320,7 +320,7 @@ async def test_a_database_of_the_schema_without_it(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "control.db")
     connection.executescript(
         "DROP TABLE audit; DROP TABLE limits; DROP TABLE session_keys; DROP TABLE origins;"
-        "DROP TABLE seals; PRAGMA user_version = 2;"
+        "DROP TABLE digests; PRAGMA user_version = 2;"
     )
     connection.close()
     verify(tmp_path)

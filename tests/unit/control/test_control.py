@@ -150,7 +150,7 @@ async def test_a_key_of_another_time_is_not_sealed_over_the_right_one(
 async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
     await snapshot_of(tmp_path)
     connection = sqlite3.connect(tmp_path / "control.db")
-    connection.execute("DELETE FROM seals WHERE id = 'schema'")
+    connection.execute("DELETE FROM digests WHERE id = 'schema'")
     connection.commit()
     connection.execute("PRAGMA user_version = 99")
     connection.close()

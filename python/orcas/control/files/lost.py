@@ -119,7 +119,10 @@ def _lost_of_identities(directory: Path, noted: frozenset[str]) -> list[str]:
     except UnavailableError:
         lost.append(KEY_NAME)
     try:
-        if read_database(path, [] if cipher is None else cipher.seals(), known_owner(directory) or "").content is None:
+        if (
+            read_database(path, [] if cipher is None else cipher.digests(), known_owner(directory) or "").content
+            is None
+        ):
             lost.insert(0, DATABASE_NAME)
     except DamagedError:
         lost.insert(0, DATABASE_NAME)

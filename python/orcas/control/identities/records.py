@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import aiosqlite
 
+from orcas.control.digests import AMONG, among, unequal
 from orcas.control.identities.names import arn_of, new_id, root_arn
-from orcas.control.seals import AMONG, among, unequal
 from orcas.errors import UnavailableError
 
 _COLUMNS: Final = "entities.id, account, number, kind, entities.name, path, entities.created_ms, boundary, details"
@@ -142,7 +142,7 @@ class Records:
         async with self._connection.execute(statement, values) as done:
             return done.rowcount
 
-    # Seals.
+    # Digests.
 
     async def broken(self, holders: Collection[str]) -> set[str]:
         """Those whose rows are not those that were written, since the file is damaged."""

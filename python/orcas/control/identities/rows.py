@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
+from orcas.control.digests import LIMITS
 from orcas.control.identities.builtin import BUILTIN, builtin_document
 from orcas.control.identities.names import account_number, arn_of, root_arn
 from orcas.control.identities.records import Changes, Records, inline_id, session_id
 from orcas.control.identities.snapshot import Delta, IdentityRow, IdentitySnapshot, KeyRow, LimitRow, PolicyRow
-from orcas.control.seals import LIMITS
 from orcas.errors import UnavailableError
 
 

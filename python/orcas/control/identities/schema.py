@@ -12,9 +12,9 @@ CREATE TABLE origins (
 ) STRICT, WITHOUT ROWID;
 """
 
-# Of the rows of each holder: see `control/seals.py`.
-_SEALS: Final = """
-CREATE TABLE seals (id TEXT PRIMARY KEY, seal BLOB NOT NULL) STRICT, WITHOUT ROWID;
+# Of the rows of each holder: see `control/digests.py`.
+_DIGESTS: Final = """
+CREATE TABLE digests (id TEXT PRIMARY KEY, digest BLOB NOT NULL) STRICT, WITHOUT ROWID;
 """
 
 _ADDED: Final = f"""
@@ -27,11 +27,11 @@ CREATE TABLE audit (
 CREATE TABLE session_keys (
     id TEXT PRIMARY KEY, nonce BLOB NOT NULL, secret BLOB NOT NULL, created_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-{_ORIGINS}{_SEALS}"""
+{_ORIGINS}{_DIGESTS}"""
 
 # `entities`: users, groups, roles and managed policies. `documents`: inline policies by name, versions of managed policies.
 # `members`: groups and users. `access_keys`: those without a user belong to the root of the account. `limits`: of users by
-# id, and of access keys. `audit`: the chain head of the audit log. `session_keys`: those that seal tokens of sessions.
+# id, and of access keys. `audit`: the chain head of the audit log. `session_keys`: those that digest tokens of sessions.
 # `origins`: those of buckets, with the secret of a key.
 SCHEMA: Final = f"""
 CREATE TABLE accounts (
@@ -80,8 +80,8 @@ DROP TABLE identities;
 """
 
 # By the schema that was there. Schema 2 had no limits, no audit log and no sessions, schema 3 no origins, schema 4 no
-# seals.
-STEPS: Final = {0: SCHEMA, 1: FROM_ONE, 2: _ADDED, 3: f"{_ORIGINS}{_SEALS}", 4: _SEALS}
+# digests.
+STEPS: Final = {0: SCHEMA, 1: FROM_ONE, 2: _ADDED, 3: f"{_ORIGINS}{_DIGESTS}", 4: _DIGESTS}
 
 _OF_ACCOUNTS: Final = """SELECT access_key, coalesce(user, account) AS owner, nonce, secret,
     user IS NULL AND account IN (SELECT id FROM accounts WHERE name = 'root') AS is_root FROM access_keys"""

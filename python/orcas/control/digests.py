@@ -1,8 +1,8 @@
-"""Seals of the rows of `control.db` that decide who may do what, so that damage is noticed when they are read.
+"""Digests of the rows of `control.db` that decide who may do what, so that damage is noticed when they are read.
 
-Each row belongs to a holder, such as a user or a managed policy. The seal of a holder is the sum of keyed hashes of its
-rows, so a row that was changed, lost or put elsewhere is noticed. Triggers of the connection that writes keep the seals, by
-what each statement adds and takes away: damage that was there before stays noticed. Must not know rules of identities.
+Each row belongs to a holder, such as a user or a managed policy. The digest of a holder is the sum of keyed hashes of its
+rows, so a row that was changed, lost or put elsewhere is noticed. Triggers of the connection that writes keep the digests,
+by what each statement adds and takes away: damage that was there before stays noticed. Must not know rules of identities.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-SEAL_BYTES: Final = 16
+DIGEST_BYTES: Final = 16
 # The holder of the chain head of the audit log.
 AUDIT: Final = "audit"
 # The holder of the number of the schema.
 SCHEMA_NUMBER: Final = "schema"
 # What the holder of the limits of a user or access key begins with.
 LIMITS: Final = "limits "
-# The functions of the connection, in SQL: a seal with a row more, and with one less.
-_WITH: Final = "seal_with"
-_WITHOUT: Final = "seal_without"
-_MODULUS: Final = 1 << 8 * SEAL_BYTES
-_NONE: Final = f"zeroblob({SEAL_BYTES})"
+# The functions of the connection, in SQL: a digest with a row more, and with one less.
+_WITH: Final = "digest_with"
+_WITHOUT: Final = "digest_without"
+_MODULUS: Final = 1 << 8 * DIGEST_BYTES
+_NONE: Final = f"zeroblob({DIGEST_BYTES})"
 _AMONG: Final = "IN (SELECT value FROM json_each(?1))"
 _NUMBERS: Final = frozenset({"created_ms", "active", "requests_per_sec", "bytes_per_sec", "sequence"})
 _BLOBS: Final = frozenset({"nonce", "secret"})
@@ -50,7 +50,7 @@ class Rows(NamedTuple):
         """The columns that have text."""
         return frozenset(self.columns) - _NUMBERS - _BLOBS - (frozenset({"id"}) if self.table == AUDIT else frozenset())
 
-    def sealed(self, row: str) -> str:
+    def hashed(self, row: str) -> str:
         """What a function is given of a row. As bytes, because damaged text could not be passed."""
         return f"'{self.table}', " + ", ".join(f"CAST({row}.{column} AS BLOB)" for column in self.columns)
 
@@ -87,10 +87,10 @@ TABLES: Final = (
 
 
 def _query(*, among: bool) -> str:
-    """Seals as they are stored, and of each row the seal that it would have alone."""
-    parts = [f"SELECT 1, CAST(id AS BLOB), seal FROM seals {f'WHERE id {_AMONG}' if among else ''}"]
+    """Digests as they are stored, and of each row the digest that it would have alone."""
+    parts = [f"SELECT 1, CAST(id AS BLOB), digest FROM digests {f'WHERE id {_AMONG}' if among else ''}"]
     for rows in TABLES:
-        found = f"SELECT 0, CAST({rows.holder.format('each')} AS BLOB), {_WITH}({_NONE}, {rows.sealed('each')})"
+        found = f"SELECT 0, CAST({rows.holder.format('each')} AS BLOB), {_WITH}({_NONE}, {rows.hashed('each')})"
         parts += [f"{found} FROM {rows.table} AS each {which}" for which in (rows.among if among else ("",))]
     if not among:
         number = f"{_WITH}({_NONE}, '{SCHEMA_NUMBER}', CAST(user_version AS BLOB))"
@@ -103,24 +103,24 @@ _ALL: Final = _query(among=False)
 AMONG: Final = _query(among=True)
 
 
-class Seals:
-    """Makes seals with a key."""
+class Digests:
+    """Makes digests with a key."""
 
     def __init__(self, key: bytes) -> None:
         self._key = blake2b(b"orcas control.db", key=key).digest()
         self.functions: Mapping[str, Callable[..., bytes | None]] = {_WITH: self._with, _WITHOUT: self._without}
 
-    def _with(self, seal: bytes | None, table: str, *values: bytes | None) -> bytes | None:
-        return self._moved(seal, self._hash(table, values))
+    def _with(self, digest: bytes | None, table: str, *values: bytes | None) -> bytes | None:
+        return self._moved(digest, self._hash(table, values))
 
-    def _without(self, seal: bytes | None, table: str, *values: bytes | None) -> bytes | None:
-        return self._moved(seal, -self._hash(table, values))
+    def _without(self, digest: bytes | None, table: str, *values: bytes | None) -> bytes | None:
+        return self._moved(digest, -self._hash(table, values))
 
-    def _moved(self, seal: bytes | None, by: int) -> bytes | None:
-        if seal is None or len(seal) != SEAL_BYTES:
+    def _moved(self, digest: bytes | None, by: int) -> bytes | None:
+        if digest is None or len(digest) != DIGEST_BYTES:
             # It is damaged itself.
-            return seal
-        return _bytes(int.from_bytes(seal, "little") + by)
+            return digest
+        return _bytes(int.from_bytes(digest, "little") + by)
 
     def _hash(self, table: str, values: Iterable[object]) -> int:
         parts = [table.encode()]
@@ -130,19 +130,19 @@ class Seals:
                 continue
             content = value if isinstance(value, bytes) else str(value).encode()
             parts.append(b"%d:%b" % (len(content), content))
-        return int.from_bytes(blake2b(b"".join(parts), digest_size=SEAL_BYTES, key=self._key).digest(), "little")
+        return int.from_bytes(blake2b(b"".join(parts), digest_size=DIGEST_BYTES, key=self._key).digest(), "little")
 
     def sum(self, held: Mapping[str, Iterable[Iterable[object]]]) -> bytes:
-        """The seal of a holder with these rows, by table."""
+        """The digest of a holder with these rows, by table."""
         return _bytes(sum(self._hash(table, values) for table, rows in held.items() for values in rows))
 
     def is_of(self, connection: sqlite3.Connection, version: int) -> bool:
-        """Whether a database was sealed with this schema. The number that it has may be damaged."""
-        row = connection.execute("SELECT seal FROM seals WHERE id = ?", (SCHEMA_NUMBER,)).fetchone()
+        """Whether a database has this schema by its digests. The number that it has may be damaged."""
+        row = connection.execute("SELECT digest FROM digests WHERE id = ?", (SCHEMA_NUMBER,)).fetchone()
         return row is not None and row[0] == self.sum({SCHEMA_NUMBER: [(version,)]})
 
     def broken(self, connection: sqlite3.Connection) -> set[str]:
-        """The holders whose rows are not those that were sealed.
+        """The holders whose rows are not those that were written.
 
         Raises:
             sqlite3.Error: they cannot be read.
@@ -150,12 +150,12 @@ class Seals:
         self._serve(connection)
         return unequal(connection.execute(_ALL))
 
-    def seal_all(self, connection: sqlite3.Connection) -> None:
-        """Seal everything as it is, within a transaction."""
+    def digest_all(self, connection: sqlite3.Connection) -> None:
+        """Digest everything as it is, within a transaction."""
         self._serve(connection)
         _, sums = _sums(connection.execute(_ALL))
-        connection.execute("DELETE FROM seals")
-        connection.executemany("INSERT INTO seals VALUES (?, ?)", sums.items())
+        connection.execute("DELETE FROM digests")
+        connection.executemany("INSERT INTO digests VALUES (?, ?)", sums.items())
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         for name, function in self.functions.items():
@@ -163,7 +163,7 @@ class Seals:
 
 
 def unequal(found: Iterable[Any]) -> set[str]:
-    """The holders whose rows are not those that were sealed, by the rows of a query of seals."""
+    """The holders whose rows are not those that were written, by the rows of a query of digests."""
     stored, sums = _sums(found)
     return {holder for holder in stored.keys() | sums.keys() if stored.get(holder) != sums.get(holder)}
 
@@ -174,18 +174,18 @@ def among(holders: Collection[str]) -> str:
 
 
 def _sums(found: Iterable[Any]) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Seals as they are stored, and as they should be."""
+    """Digests as they are stored, and as they should be."""
     stored, sums = {}, defaultdict[str, int](int)
-    for is_stored, holder, seal in found:
+    for is_stored, holder, digest in found:
         if is_stored:
-            stored[text(holder)] = seal
+            stored[text(holder)] = digest
         else:
-            sums[text(holder)] += int.from_bytes(seal, "little")
+            sums[text(holder)] += int.from_bytes(digest, "little")
     return stored, {holder: _bytes(total) for holder, total in sums.items()}
 
 
 def _bytes(total: int) -> bytes:
-    return (total % _MODULUS).to_bytes(SEAL_BYTES, "little")
+    return (total % _MODULUS).to_bytes(DIGEST_BYTES, "little")
 
 
 def text(content: Any) -> str:
@@ -194,22 +194,22 @@ def text(content: Any) -> str:
 
 
 def keeping() -> Iterator[str]:
-    """Statements that let a connection keep the seals, once it has the functions. Other connections must not write."""
+    """Statements that let a connection keep the digests, once it has the functions. Other connections must not write."""
     # The disk may be full.
     yield "PRAGMA temp_store = MEMORY"
     # `INSERT OR REPLACE` is a removal too.
     yield "PRAGMA recursive_triggers = ON"
     for rows in TABLES:
-        new, old = rows.sealed("NEW"), rows.sealed("OLD")
+        new, old = rows.hashed("NEW"), rows.hashed("OLD")
         holder, former = rows.holder.format("NEW"), rows.holder.format("OLD")
         if rows.leads:
-            added = f"INSERT OR REPLACE INTO seals VALUES ({holder}, {_WITH}({_NONE}, {new}))"
-            removed = f"DELETE FROM seals WHERE id = {former}"
+            added = f"INSERT OR REPLACE INTO digests VALUES ({holder}, {_WITH}({_NONE}, {new}))"
+            removed = f"DELETE FROM digests WHERE id = {former}"
         else:
-            added = f"UPDATE seals SET seal = {_WITH}(seal, {new}) WHERE id = {holder}"
-            removed = f"UPDATE seals SET seal = {_WITHOUT}(seal, {old}) WHERE id = {former}"
-        changed = f"UPDATE seals SET seal = {_WITH}({_WITHOUT}(seal, {old}), {new}) WHERE id = {former}"
-        trigger, on = f"CREATE TEMP TRIGGER sealed_{rows.table}", f"main.{rows.table}"
+            added = f"UPDATE digests SET digest = {_WITH}(digest, {new}) WHERE id = {holder}"
+            removed = f"UPDATE digests SET digest = {_WITHOUT}(digest, {old}) WHERE id = {former}"
+        changed = f"UPDATE digests SET digest = {_WITH}({_WITHOUT}(digest, {old}), {new}) WHERE id = {former}"
+        trigger, on = f"CREATE TEMP TRIGGER digest_{rows.table}", f"main.{rows.table}"
         yield f"{trigger}_added AFTER INSERT ON {on} BEGIN {added}; END"
         yield f"{trigger}_removed AFTER DELETE ON {on} BEGIN {removed}; END"
         columns = ", ".join(rows.columns)

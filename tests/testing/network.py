@@ -62,15 +62,25 @@ DEVELOPER: Final = {
 }
 
 
-@contextlib.contextmanager
-def watched(directory: Path, **variables: str) -> Iterator[dict[str, str]]:
-    """The environment of a developer, for commands that must connect to nothing beyond this machine."""
-    (directory / ".aws").mkdir(parents=True)
+def environment_of_developer(directory: Path, **variables: str) -> dict[str, str]:
+    """The variables of a developer, with a home and a watch in `directory`."""
+    (directory / ".aws").mkdir(parents=True, exist_ok=True)
     (directory / ".aws" / "config").write_text(_CONFIG)
     (directory / ".aws" / "credentials").write_text(_CREDENTIALS)
     (directory / "sitecustomize.py").write_text(_WATCH)
-    seen = directory / "seen"
-    named = {"HOME": str(directory), "WATCH": str(seen)} | variables
+    named = {"HOME": str(directory), "WATCH": str(directory / "seen")} | variables
     named["PYTHONPATH"] = os.pathsep.join(filter(None, (str(directory), variables.get("PYTHONPATH"))))
-    yield child_environment() | DEVELOPER | named
+    return child_environment() | DEVELOPER | named
+
+
+def assert_nothing_left(directory: Path) -> None:
+    """Nobody who had these variables has looked for another machine."""
+    seen = directory / "seen"
     assert not seen.exists(), seen.read_text()
+
+
+@contextlib.contextmanager
+def watched(directory: Path, **variables: str) -> Iterator[dict[str, str]]:
+    """The environment of a developer, for commands that must connect to nothing beyond this machine."""
+    yield environment_of_developer(directory, **variables)
+    assert_nothing_left(directory)

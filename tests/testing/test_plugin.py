@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.waiting import wait_until
-
-from orcas.settings.config import child_environment
+from tests.testing.network import assert_nothing_left, environment_of_developer
 
 CONFTEST = """
 import pytest
@@ -71,24 +70,25 @@ def test_no_faults_are_left(s3, orcas_bucket):
 
 
 def started(directory: Path, suite: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-    """A session of pytest over `suite`, in a directory of its own for temporary files."""
+    """A session of pytest over `suite`, in a directory of its own for temporary files, whose network is watched."""
     (directory / "conftest.py").write_text(CONFTEST)
     (directory / "test_suite.py").write_text(suite)
     (directory / "tmp").mkdir(exist_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    environ = child_environment() | {"TMPDIR": str(directory / "tmp")} | variables
+    environ = environment_of_developer(directory / "watch", TMPDIR=str(directory / "tmp"), **variables)
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=directory, env=environ)
 
 
-def assert_pass(passed: str, session: subprocess.Popen[str]) -> None:
+def assert_pass(passed: str, session: subprocess.Popen[str], directory: Path) -> None:
     said, _ = session.communicate()
     assert passed in said, said
+    assert_nothing_left(directory / "watch")
 
 
 def test_two_sessions_of_a_suite_at_once(tmp_path: Path) -> None:
     whole, part = started(tmp_path, SUITE), started(tmp_path, SUITE, "-k", "new_and_empty")
-    assert_pass("6 passed", part)
-    assert_pass("14 passed, 1 xfailed", whole)
+    assert_pass("6 passed", part, tmp_path)
+    assert_pass("14 passed, 1 xfailed", whole, tmp_path)
     # pytest keeps its directories, but no store is in them.
     assert not list(tmp_path.rglob("control.lock"))
 
@@ -96,7 +96,7 @@ def test_two_sessions_of_a_suite_at_once(tmp_path: Path) -> None:
 def test_a_suite_in_several_processes(tmp_path: Path) -> None:
     # For a user without a home.
     choice = "not durability and not disk"
-    assert_pass("12 passed", started(tmp_path, SUITE, "-n", "2", "-k", choice, HOME="/dev/null"))
+    assert_pass("12 passed", started(tmp_path, SUITE, "-n", "2", "-k", choice, HOME="/dev/null"), tmp_path)
 
 
 WAITING = """

@@ -47,6 +47,7 @@ class Connection(Protocol):
     app: Any
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
+    half_closed: bool
     flow: FlowControl
     # Whether it has carried a response without an end of its own.
     endless: bool
@@ -197,6 +198,11 @@ class Exchange:
         return self.waiter is not None and self.more_body
 
     @property
+    def outlasts_client(self) -> bool:
+        """Whether the response goes on when the client sends nothing more: it has an end of its own, and is being sent."""
+        return self.response_started and not self.chunked
+
+    @property
     def silent(self) -> bool:
         """Whether nothing of the body has arrived since the last call of `falls_behind`."""
         return self.seen == self.received
@@ -221,6 +227,8 @@ class Exchange:
                 return _DISCONNECT
             if self.pieces or (not self.more_body and not self.ended):
                 break
+            if self.connection.half_closed and not self.outlasts_client:
+                return _DISCONNECT
             if self.waiter is not None:
                 raise RuntimeError("another task is waiting in receive()")
             self.waiter = self.connection.loop.create_future()

@@ -99,7 +99,7 @@ class LimitedProtocol(asyncio.Protocol):
         self.unparsed = 0
         # Set when parsing has ended, for good or while a body is streamed: input is dropped, or counted while draining.
         self.ignores_input = False
-        self.draining = self.endless = False
+        self.draining = self.endless = self.half_closed = False
         self.drained_bytes = 0
         self.write_pauses = self.write_pauses_seen = 0
 
@@ -140,6 +140,22 @@ class LimitedProtocol(asyncio.Protocol):
                 exchange.disconnect()
         self.flow.resume_writing()
         self.parser = None  # type: ignore[assignment]  # breaks the reference cycle
+
+    def eof_received(self) -> bool:
+        """The client sends nothing more. A request that it has sent whole is answered; True keeps the connection for it.
+
+        What waits to hear that the client has gone hears it now: nothing tells a client that only sends no more from one
+        that has gone, and a download learns the difference when it sends.
+        """
+        running = self.running
+        last = self.queue[-1] if self.queue else running
+        if running is None or last is None or self.draining or self.transport.is_closing() or last.more_body:
+            return False
+        if running.more_body or not (running.waiter is None or running.outlasts_client):
+            return False
+        self.half_closed = self.ignores_input = True
+        last.close_after()
+        return True
 
     def pause_writing(self) -> None:
         self.write_pauses += 1

@@ -40,6 +40,27 @@ _FAILED: Final = "TLSHandshakeFailed"
 log = logging.getLogger("orcas.http")
 
 
+class TlsObject(ssl.SSLObject):
+    """A connection whose client may say its end before it has received everything.
+
+    uvloop would end the connection then: it is told that there is nothing to read at the moment.
+    """
+
+    ended = False
+    on_end: Callable[[], object] | None = None
+
+    def read(self, len: int = 1024, buffer: Any = None) -> Any:  # noqa: A002 - the name in the standard library
+        """As of the standard library, until the client has said its end."""
+        found = super().read(len, buffer)
+        if found:
+            return found
+        if not self.ended:
+            self.ended = True
+            if self.on_end is not None:
+                asyncio.get_running_loop().call_soon(self.on_end)
+        raise ssl.SSLWantReadError
+
+
 class TlsTransport:
     """A transport that closes as one without TLS does: when everything is sent.
 
@@ -90,7 +111,16 @@ class _Handshake(asyncio.Protocol):
         transport.set_read_buffer_limits(_BUFFER_BYTES)
         transport.set_write_buffer_limits(_BUFFER_BYTES)
         transport.set_protocol(self._protocol)
-        self._protocol.connection_made(TlsTransport(transport, self._socket))  # type: ignore[arg-type]
+        closing, tls = TlsTransport(transport, self._socket), transport.get_extra_info("ssl_object")
+        self._protocol.connection_made(closing)  # type: ignore[arg-type]
+
+        def end() -> None:
+            if not self._protocol.eof_received():
+                closing.close()
+
+        tls.on_end = end
+        if tls.ended:
+            end()
 
 
 class TlsListener:
@@ -182,8 +212,10 @@ class TlsListener:
         first = await self._first_byte(descriptor)
         protocol = self._new_protocol()
         if first == _TLS_HANDSHAKE:
+            context = self._context()
+            context.sslobject_class = TlsObject
             await self._loop.connect_accepted_socket(
-                lambda: _Handshake(protocol, descriptor), descriptor, ssl=self._context(),
+                lambda: _Handshake(protocol, descriptor), descriptor, ssl=context,
                 ssl_handshake_timeout=self._handshake_sec, ssl_shutdown_timeout=self._flush_sec,
             )  # fmt: skip
         elif first:

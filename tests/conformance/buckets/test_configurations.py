@@ -81,7 +81,6 @@ def test_answers_are_those_of_a_new_bucket(s3: Any, bucket: str) -> None:
         "GetBucketLogging": {},
         "GetBucketNotificationConfiguration": {},
         "GetBucketOwnershipControls": {"OwnershipControls": ENFORCED},
-        "GetBucketPolicyStatus": {"PolicyStatus": {"IsPublic": False}},
         "GetBucketRequestPayment": {"Payer": "BucketOwner"},
         "GetPublicAccessBlock": {"PublicAccessBlockConfiguration": PUBLIC_ACCESS_BLOCK},
         "ListBucketAnalyticsConfigurations": {"IsTruncated": False},

@@ -36,7 +36,7 @@ pub fn of_bucket(operation: Operation, bucket: &str) -> Result<Vec<u8>, S3Error>
             xml.plain("ObjectOwnership", "BucketOwnerEnforced");
             xml.close("Rule");
         })),
-        Operation::GetBucketPolicy => missing(ErrorCode::NoSuchBucketPolicy),
+        Operation::GetBucketPolicy | Operation::GetBucketPolicyStatus => missing(ErrorCode::NoSuchBucketPolicy),
         Operation::GetBucketReplication => missing(ErrorCode::ReplicationConfigurationNotFoundError),
         Operation::GetBucketRequestPayment => {
             Ok(document("RequestPaymentConfiguration", |xml| xml.plain("Payer", "BucketOwner")))

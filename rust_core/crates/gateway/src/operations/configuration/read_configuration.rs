@@ -49,13 +49,12 @@ impl PendingRequest<ReadBucketConfiguration> {
         let stored = stored.filter(|document| !document.bytes.is_empty());
         match self.operation() {
             Name::GetBucketPolicy => stored.map(|document| Ok(self.envelope.json(200, document.bytes.to_vec()))),
-            Name::GetBucketPolicyStatus => {
+            Name::GetBucketPolicyStatus if stored.is_some() => {
                 let of_acl = self.gateway.is_public_by_acl(&self.input.0);
-                let policy = self.gateway.document::<BucketPolicy>(bucket);
-                if stored.is_some() && policy.is_none() {
+                let Some(policy) = self.gateway.document::<BucketPolicy>(bucket) else {
                     return Some(Err(Problem::internal("the policy of a bucket cannot be read")));
-                }
-                let is_public = of_acl || policy.is_some_and(|policy| policy.is_public);
+                };
+                let is_public = of_acl || policy.is_public;
                 Some(Ok(self.envelope.document(200, HeaderBlock::new(), policy_status(is_public))))
             }
             _ => None,

@@ -252,16 +252,17 @@ def simulate(request: str) -> str:
 
     Args:
         request: `principal` (`arn`, `kind`: root, user, role or anonymous, `account`, `id`, `name`, `tags`, and of a
-            session `identity`: the ARN of its user or role), the policies
-            `identity` (a list), `boundary`, `session` and `resource_policy`, `resource_account`, `action`, `resource` (an
-            ARN), and `context`: a list of values for each key.
+            session `identity`: the ARN of its user or role), the policies `identity` (a list), `boundary`, `session` and
+            `resource_policy`, each a document or its text, `resource_account`, `action`, `resource` (an ARN), and
+            `context`: a list of values for each key. Action and resource may be lists.
 
     Returns:
         `decision` (allowed, explicitDeny or implicitDeny), `policy` (identity:0, boundary, session or resource),
-        `statement` (its place in the policy) and `sid`, which are null if there is none.
+        `statement` (its place in the policy) and `sid`, which are null if there is none. A list of these, for each pair,
+        if action or resource is a list.
 
     Raises:
-        ValueError: something of it cannot be read.
+        ValueError: something of it cannot be read, or it takes too much to compare.
     """
 
 def seal_secret(key: bytes, nonce: bytes, bound: bytes, secret: bytes) -> bytes:

@@ -229,14 +229,13 @@ class Access:
         """As of `check_policy`."""
         return check_policy(document, kind)
 
-    def evaluate(self, question: dict[str, Any]) -> dict[str, Any]:
-        """The access decision, as of `_core.simulate`.
+    def evaluate(self, question: dict[str, Any]) -> Any:
+        """The access decision, or the list of them, as of `_core.simulate`.
 
         Raises:
             ValueError: the question cannot be read.
         """
-        decision: dict[str, Any] = json.loads(simulate(json.dumps(question)))
-        return decision
+        return json.loads(simulate(json.dumps(question)))
 
     def used(self, access_keys: list[str]) -> list[int | None]:
         """When each of these keys was used last since the start, in milliseconds since 1970."""

@@ -73,6 +73,9 @@ fuzz_target!(|data: &[u8]| {
                 let request = Request { principal, action, resource, resource_account: ACCOUNT, context: &context };
                 let once = decided(&policy, kind, 1, &request);
                 let twice = decided(&policy, kind, 2, &request);
+                if matches!(twice, AccessDecision::TooCostly(_)) {
+                    continue;
+                }
                 assert_eq!(
                     (matches!(once, AccessDecision::Allowed(_)), matches!(once, AccessDecision::ExplicitDeny(_))),
                     (matches!(twice, AccessDecision::Allowed(_)), matches!(twice, AccessDecision::ExplicitDeny(_))),

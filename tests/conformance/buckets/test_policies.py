@@ -40,12 +40,22 @@ def test_a_policy_that_s3_refuses_is_refused_in_its_words(s3: Any, bucket: str) 
         policy(bucket, Resource="arn:aws:s3:::other/*"): "Policy has invalid resource",
         policy(bucket, Principal={"AWS": "arn:aws:iam::111122223333:user/none"}): "Invalid principal in policy",
         policy(bucket, Condition={"StringIs": {"aws:Referer": "x"}}): "Invalid Condition type : StringIs",
+        policy(bucket, Condition={"StringEquals": {"aws:None": "x"}}): "Policy has an invalid condition key",
+        policy(bucket, Condition={"StringEquals": {"s3:None": "x"}}): "Policy has an invalid condition key",
+        policy(bucket, Condition={"StringEquals": {"s3:prefix": "x"}}): (
+            "Conditions do not apply to combination of actions and resources in statement"
+        ),
+        policy(bucket, Condition={"IpAddress": {"aws:SourceIp": "192.0.2.0/33"}}): "Invalid IP address in Conditions",
+        policy(bucket, Resource=[f"arn:aws:s3:::{bucket}/*{'?a' * 40}b"] * 150): (
+            "The patterns of this policy take too much to compare: use fewer ? and * in them."
+        ),
     }.items():
         with pytest.raises(s3.exceptions.ClientError) as refused:
             s3.put_bucket_policy(Bucket=bucket, Policy=text)
         error = refused.value.response["Error"]
         assert (error["Code"], error["Message"]) == ("MalformedPolicy", message)
     assert refusal(s3.get_bucket_policy, Bucket=bucket) == (404, "NoSuchBucketPolicy")
+    assert refusal(s3.get_bucket_policy_status, Bucket=bucket) == (404, "NoSuchBucketPolicy")
 
 
 def test_tags_of_what_is_there_decide(s3: Any, bucket: str, wire: Wire) -> None:

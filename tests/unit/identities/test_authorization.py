@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -209,3 +211,46 @@ async def test_simulations(iam: Iam) -> None:
     assert answer["EvaluationResults"][0]["EvalDecision"] == "allowed"
     bad = {"PolicyInputList": ["{}"], "ActionNames": ["s3:GetObject"]}
     await iam.refused("SimulateCustomPolicy", "MalformedPolicyDocument", **bad)
+
+
+# Each of its decisions compares a name with hundreds of patterns in every way there is.
+COSTLY = policy(allow("s3:*", [f"arn:aws:s3:::b/*{'?a' * 40}b" for _ in range(50)]))
+
+
+async def test_a_simulation_is_bounded_by_what_it_compares(iam: Iam) -> None:
+    asked = {"PolicyInputList": [COSTLY], "ActionNames": ["s3:GetObject"], "MaxItems": 1}
+    few = await iam.call("SimulateCustomPolicy", **asked, ResourceArns=["arn:aws:s3:::b/" + "a" * 1_000])
+    assert few["EvaluationResults"][0]["EvalDecision"] == "implicitDeny"
+    many = [f"arn:aws:s3:::b/{at}{'a' * 1_000}" for at in range(1_000)]
+    message = await iam.refused("SimulateCustomPolicy", "InvalidInput", **asked, ResourceArns=many)
+    assert "takes too much to compare" in message
+
+
+async def test_a_policy_that_takes_too_much_to_compare_is_refused(iam: Iam) -> None:
+    costly = policy(allow("s3:*", StringLike={"s3:prefix": ["*?" * 410 + "b"] * 7}))
+    message = await iam.refused("CreatePolicy", "MalformedPolicyDocument", PolicyName="p", PolicyDocument=costly)
+    assert message == "The patterns of this policy take too much to compare: use fewer ? and * in them."
+    ordinary = [f"arn:aws:s3:::b/*/team-{at:03}/????-??-??/*.parquet" for at in range(90)]
+    await iam.call("CreatePolicy", PolicyName="p", PolicyDocument=policy(allow("s3:*", ordinary)))
+
+
+async def test_others_are_served_while_policies_are_compared(iam: Iam, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decisions and policies on their way in leave the event loop: what waits here ends by a task of the loop."""
+    served = threading.Event()
+    loop = asyncio.get_running_loop()
+    key = await user(iam, "alice", allow("iam:*"))
+    for name in ("evaluate", "check"):
+        given = getattr(iam.engine, name)
+
+        def waiting(*asked: Any, given: Any = given) -> Any:
+            loop.call_soon_threadsafe(served.set)
+            assert served.wait(60), "the event loop waits for a policy"
+            served.clear()
+            return given(*asked)
+
+        monkeypatch.setattr(iam.engine, name, waiting)
+    asked = {"PolicyInputList": [policy(allow("s3:*"))], "ActionNames": ["s3:GetObject"]}
+    await iam.call("SimulateCustomPolicy", access_key=key, **asked)
+    await iam.call("CreatePolicy", access_key=key, PolicyName="p", PolicyDocument=policy(allow("s3:*")))
+    await iam.call("CreateRole", access_key=key, RoleName="r", AssumeRolePolicyDocument=TRUST)
+    await iam.call("GetContextKeysForCustomPolicy", access_key=key, PolicyInputList=[policy(allow("s3:*"))])

@@ -6,7 +6,6 @@ The access decision is made before anything is told about what the action names.
 from __future__ import annotations
 
 import datetime as dt
-import json
 from typing import Any, Final
 
 from orcas.control.identities.actions.policies import default_of
@@ -54,8 +53,8 @@ async def principal_facts(records: Records, entity: Entity) -> dict[str, Any]:
             "arn": entity.arn, "id": entity.id, "name": entity.name, "kind": entity.kind, "account": entity.number,
             "tags": dict(await records.tags(entity)),
         },
-        "identity": [json.loads(text) for _, text in await identity_policies(records, entity)],
-        "boundary": None if boundary is None else json.loads(boundary),
+        "identity": [text for _, text in await identity_policies(records, entity)],
+        "boundary": boundary,
         "session": None,
         "resource_policy": None,
     }  # fmt: skip
@@ -70,7 +69,7 @@ async def caller_facts(call: Call) -> dict[str, Any]:
     else:
         facts = await principal_facts(call.records, caller.user)
     if caller.key is not None and caller.key.session_policy is not None:
-        facts["session"] = json.loads(caller.key.session_policy)
+        facts["session"] = caller.key.session_policy
     if caller.session is not None:
         facts.update(await _session_facts(call, caller.session, facts["principal"]))
     return facts
@@ -90,7 +89,7 @@ async def _session_facts(call: Call, session: Claims, principal: dict[str, Any])
         if None in texts:
             # It might have denied something.
             raise IamError("InvalidClientTokenId", "The security token included in the request is invalid.")
-        facts["session"] = [json.loads(text) for text in [*texts, session.document] if text is not None]
+        facts["session"] = [text for text in [*texts, session.document] if text is not None]
     return facts
 
 
@@ -115,9 +114,9 @@ async def authorize(call: Call, name: str, entry: Entry) -> None:
     # One who renames something needs to be allowed that of both names.
     for each in [resource, *_renamed(call, target)]:
         asked = {**question, "resource": each}
-        decision = call.evaluate(asked)
+        decision = await call.evaluate(asked)
         if decision["decision"] != "allowed":
-            why = _why(call, asked, decision)
+            why = await _why(call, asked, decision)
             message = f"User: {call.caller.arn} is not authorized to perform: {action} on resource: {shown} {why}"
             raise IamError("AccessDenied", message, await _statement(call.records, user, decision))
 
@@ -132,14 +131,17 @@ async def _statement(records: Records, user: Entity, decision: dict[str, Any]) -
     return f"statement {decision['statement'] + 1}{sid} of {policy}"
 
 
-def _why(call: Call, asked: dict[str, Any], decision: dict[str, Any]) -> str:
+async def _why(call: Call, asked: dict[str, Any], decision: dict[str, Any]) -> str:
     named = {"boundary": "a permissions boundary", "session": "a session policy"}
     if decision["decision"] == "explicitDeny":
         return f"with an explicit deny in {named.get(str(decision['policy']), 'an identity-based policy')}"
     limits = {"boundary": "permissions boundary", "session": "session policy"}
-    # That which alone is in the way.
-    blamed = (what for name, what in limits.items() if call.evaluate({**asked, name: None})["decision"] == "allowed")
-    return f"because no {next(blamed, 'identity-based policy')} allows the {asked['action']} action"
+    missing = "identity-based policy"
+    for name, what in reversed(limits.items()):
+        # That which alone is in the way.
+        if asked[name] is not None and (await call.evaluate({**asked, name: None}))["decision"] == "allowed":
+            missing = what
+    return f"because no {missing} allows the {asked['action']} action"
 
 
 def _renamed(call: Call, target: Entity | None) -> list[str]:

@@ -5,6 +5,7 @@ Parameters are those of AWS, as text or as the types of JSON. An answer is AWS's
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
@@ -276,8 +277,8 @@ class AccessDecisions(Protocol):
             ValueError: it is none; with AWS's message.
         """
 
-    def evaluate(self, question: dict[str, Any]) -> dict[str, Any]:
-        """As of `_core.simulate`."""
+    def evaluate(self, question: dict[str, Any]) -> Any:
+        """As of `_core.simulate`; from any thread."""
 
     def used(self, access_keys: list[str]) -> list[int | None]:
         """When each of these keys was used last since the start, in milliseconds since 1970."""
@@ -303,23 +304,32 @@ class Call:
     root_key: str
     sessions: SessionKeys
 
-    def document(self, parameter: str, kind: str, most: int) -> str:
+    async def document(self, parameter: str, kind: str, most: int) -> str:
         """A policy, which is valid."""
-        return self.valid(self.parameters.text(parameter), kind, most)
+        return await self.valid(self.parameters.text(parameter), kind, most)
 
-    def evaluate(self, question: dict[str, Any]) -> dict[str, Any]:
-        """An access decision, as of `AccessDecisions`.
+    async def evaluate(self, question: dict[str, Any]) -> dict[str, Any]:
+        """An access decision, as of `AccessDecisions`. It is made in a thread, so that others are served meanwhile.
 
         Raises:
-            IamError: the question cannot be read.
+            IamError: the question cannot be read, or takes too much to compare.
         """
+        (decision,) = await self.evaluate_all({**question, "action": [question["action"]]})
+        return decision
+
+    async def evaluate_all(self, question: dict[str, Any]) -> list[dict[str, Any]]:
+        """The same for each pair of lists of actions and resources."""
         try:
-            return self.decisions.evaluate(question)
+            found: list[dict[str, Any]] = await asyncio.to_thread(self.decisions.evaluate, question)
         except ValueError as error:
             raise IamError("InvalidInput", str(error)) from None
+        return found
 
-    def valid(self, text: str, kind: str, most: int) -> str:
+    async def valid(self, text: str, kind: str, most: int) -> str:
         """The policy itself, which is valid."""
+        return await asyncio.to_thread(self._valid, text, kind, most)
+
+    def _valid(self, text: str, kind: str, most: int) -> str:
         if size_of(text) > most:
             raise IamError("LimitExceeded", f"Cannot exceed quota for PolicySize: {most}")
         try:

@@ -3,6 +3,8 @@
 //!
 //! Which actions of S3 a statement matches is found out once, when it is read. Actions of other services are compared.
 
+use crate::context::Asked;
+use crate::context::Steps;
 use crate::pattern::{Case, Pattern, Syntax};
 use ResourceType::{Account, Bucket, Object};
 
@@ -130,42 +132,55 @@ pub(crate) fn bit(action: &str) -> u128 {
 #[derive(Debug)]
 pub(crate) struct Actions {
     negated: bool,
-    texts: Vec<String>,
-    patterns: Vec<Pattern>,
+    texts: Vec<ActionText>,
     /// The actions of S3 that it means.
     pub bits: u128,
 }
 
+/// An action as it stands in a statement.
+#[derive(Debug)]
+pub(crate) struct ActionText {
+    pub text: String,
+    pattern: Pattern,
+    /// The actions of S3 that it matches.
+    bits: u128,
+}
+
+impl ActionText {
+    /// The actions of S3 that it matches.
+    pub fn matching(&self) -> impl Iterator<Item = (&'static str, ResourceType)> {
+        S3_ACTIONS.iter().enumerate().filter(|(place, _)| self.bits >> place & 1 == 1).map(|(_, action)| *action)
+    }
+}
+
 impl Actions {
     pub fn new(texts: &[&str], negated: bool) -> Self {
-        let syntax = Syntax { wildcards: true, variables: false };
-        // Without variables there is none that cannot be read.
-        let patterns: Vec<Pattern> = texts.iter().filter_map(|text| Pattern::parse(text, syntax)).collect();
-        let texts = texts.iter().map(|text| (*text).to_owned()).collect();
-        let mut actions = Self { negated, texts, patterns, bits: 0 };
-        for (place, (name, _)) in S3_ACTIONS.iter().enumerate() {
-            actions.bits |= u128::from(actions.names(name)) << place;
-        }
-        actions
+        let (syntax, steps) = (Syntax { wildcards: true, variables: false }, Steps::new(u32::MAX));
+        let asked = Asked { context: &(), steps: &steps };
+        let read = |text: &&str| {
+            // Without variables there is none that cannot be read.
+            let pattern = Pattern::parse(text, syntax)?;
+            let matches = |name: &str| pattern.matches(name.as_bytes(), Case::Ignored, &asked);
+            let each = S3_ACTIONS.iter().enumerate();
+            let bits = each.fold(0, |bits, (place, (name, _))| bits | u128::from(matches(name)) << place);
+            Some(ActionText { text: (*text).to_owned(), pattern, bits })
+        };
+        let texts: Vec<ActionText> = texts.iter().filter_map(read).collect();
+        let bits = texts.iter().fold(0, |bits, text| bits | text.bits);
+        Self { negated, texts, bits: if negated { !bits } else { bits } }
     }
 
     /// Whether it means an action.
-    pub fn names(&self, action: &str) -> bool {
-        let mut patterns = self.patterns.iter();
-        patterns.any(|pattern| pattern.matches(action.as_bytes(), Case::Ignored, &())) != self.negated
+    pub fn names(&self, action: &str, asked: &Asked<'_>) -> bool {
+        let mut texts = self.texts.iter();
+        texts.any(|text| text.pattern.matches(action.as_bytes(), Case::Ignored, asked)) != self.negated
     }
 
-    pub fn texts(&self) -> impl Iterator<Item = &str> {
-        self.texts.iter().map(String::as_str)
+    pub fn texts(&self) -> impl Iterator<Item = &ActionText> {
+        self.texts.iter()
     }
 
     pub fn are_negated(&self) -> bool {
         self.negated
     }
-}
-
-/// The actions of S3 that a text with wildcards matches.
-pub(crate) fn matching(text: &str) -> impl Iterator<Item = (&'static str, ResourceType)> {
-    let bits = Actions::new(&[text], false).bits;
-    S3_ACTIONS.iter().enumerate().filter(move |(place, _)| bits >> place & 1 == 1).map(|(_, action)| *action)
 }

@@ -8,7 +8,8 @@
 
 use std::sync::Arc;
 
-use crate::context::Request;
+use crate::context::{Asked, Request};
+use crate::context::{STEPS_MAX, Steps};
 use crate::policy::{DecidingStatements, Filter, Policy};
 use crate::principals::{Kind, Named};
 
@@ -48,6 +49,8 @@ pub enum AccessDecision {
     ExplicitDeny(Reason),
     /// Nothing allows it: no policy of this kind does.
     ImplicitDeny(Missing),
+    /// What was to be compared up to this statement took too much, so nobody knows what the policies say.
+    TooCostly(Reason),
 }
 
 /// Which kind of policy would have to allow a request.
@@ -63,6 +66,11 @@ impl AccessDecision {
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed(_))
     }
+
+    /// Whether nothing else can allow it: neither access control lists nor the website of a bucket.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::ExplicitDeny(_) | Self::TooCostly(_))
+    }
 }
 
 /// What the root user of an account may do whatever the policy of its bucket says, so that nobody is locked out.
@@ -74,13 +82,25 @@ fn is_kept(request: &Request<'_>, policies: &Policies<'_>) -> bool {
     is_owner && matches!(request.action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy")
 }
 
+impl DecidingStatements {
+    /// What nothing changes any more.
+    fn end(&self, reason: impl Fn(usize) -> Reason) -> Option<AccessDecision> {
+        let is_cut = self.is_cut.map(|statement| AccessDecision::TooCostly(reason(statement)));
+        is_cut.or_else(|| self.denies.map(|statement| AccessDecision::ExplicitDeny(reason(statement))))
+    }
+}
+
 /// Where one of several policies applies.
 type Placed = fn(usize) -> Source;
 
 pub fn authorize(request: &Request<'_>, policies: &Policies<'_>) -> AccessDecision {
+    authorize_within(request, policies, &Steps::new(STEPS_MAX))
+}
+
+pub(crate) fn authorize_within(request: &Request<'_>, policies: &Policies<'_>, steps: &Steps) -> AccessDecision {
     let has_boundary = policies.boundary.is_some();
-    let asked = Filter::of_request(request);
-    let judge = |policy: &Policy, is_allowed| policy.judge(request, &asked, has_boundary, is_allowed);
+    let (filter, asked) = (Filter::of_request(request), Asked { context: request, steps });
+    let judge = |policy: &Policy, is_allowed| policy.judge((request, &filter), &asked, has_boundary, is_allowed);
 
     // What denies is final, wherever it stands.
     let mut allowing = [None; 2];
@@ -90,8 +110,8 @@ pub fn authorize(request: &Request<'_>, policies: &Policies<'_>) -> AccessDecisi
         for (place, policy) in policies.iter().enumerate() {
             let found = judge(policy, allowing.is_some());
             let reason = |statement| Reason { source: source(place), statement };
-            if let Some(statement) = found.denies {
-                return AccessDecision::ExplicitDeny(reason(statement));
+            if let Some(decision) = found.end(reason) {
+                return decision;
             }
             *allowing = allowing.or(found.allows.map(|(statement, _)| reason(statement)));
         }
@@ -101,8 +121,9 @@ pub fn authorize(request: &Request<'_>, policies: &Policies<'_>) -> AccessDecisi
     let applied = [(Source::Boundary, policies.boundary), (Source::Resource, policies.resource)];
     for (found, (source, policy)) in others.iter_mut().zip(applied) {
         *found = policy.map(|policy| judge(policy, false)).unwrap_or_default();
-        if let Some(statement) = found.denies.filter(|_| source != Source::Resource || !is_kept(request, policies)) {
-            return AccessDecision::ExplicitDeny(Reason { source, statement });
+        let decision = found.end(|statement| Reason { source, statement });
+        if let Some(decision) = decision.filter(|_| source != Source::Resource || !is_kept(request, policies)) {
+            return decision;
         }
     }
     let [boundary, resource] = others;

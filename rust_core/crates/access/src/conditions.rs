@@ -8,7 +8,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::context::{Context, Request};
+use crate::context::Asked;
+use crate::context::{TEXT_LEN_MAX, VISIT};
 use crate::error::Fault;
 use crate::json::Json;
 use crate::pattern::{ArnFault, ArnPattern, Case, Pattern, Syntax};
@@ -171,12 +172,15 @@ impl Condition {
         Ok(Self { key: key.to_ascii_lowercase().into(), negated, if_exists, quantifier, test })
     }
 
-    pub fn holds(&self, request: &Request<'_>) -> bool {
+    pub fn holds(&self, asked: &Asked<'_>) -> bool {
         // `count` is of all values, `filled` of those that are not empty.
         let (mut count, mut filled, mut any, mut all) = (0, 0, false, true);
-        request.visit(&self.key, &mut |value| {
+        asked.visit(&self.key, &mut |value| {
+            if !asked.steps.take(self.test.steps_of_value(value.len())) {
+                return;
+            }
             // What is of another type is neither equal nor different.
-            let matched = self.test.matches(value, request).is_some_and(|matched| matched != self.negated);
+            let matched = self.test.matches(value, asked).is_some_and(|matched| matched != self.negated);
             count += 1;
             filled += usize::from(!value.is_empty());
             (any, all) = (any | matched, all & matched);
@@ -191,6 +195,16 @@ impl Condition {
             (_, Quantifier::None) if self.negated => all,
             (_, Quantifier::None) => any,
         }
+    }
+
+    /// The most steps that it takes with one value of the usual length.
+    pub fn steps(&self) -> usize {
+        let of_values: usize = match &self.test {
+            Test::Text(patterns, _) => patterns.iter().map(|it| it.steps(TEXT_LEN_MAX)).sum(),
+            Test::Arn(arns) => arns.iter().map(|it| it.steps(TEXT_LEN_MAX)).sum(),
+            _ => 0,
+        };
+        VISIT + self.test.steps_of_value(TEXT_LEN_MAX) + of_values
     }
 
     /// Whether it holds for fixed values of its key only, of which there are few enough that not everybody has one.
@@ -257,18 +271,31 @@ impl Test {
         })
     }
 
+    /// To read a value, and to compare it with each of the policy where that takes next to nothing.
+    fn steps_of_value(&self, len: usize) -> usize {
+        let count = match self {
+            Self::Text(values, _) => values.len(),
+            Self::Arn(values) => values.len(),
+            Self::Number(_, values) => values.len(),
+            Self::DateMs(_, values) => values.len(),
+            Self::Bool(values) | Self::Null(values) => values.len(),
+            Self::Network(values) => values.len(),
+        };
+        1 + len / 16 + count
+    }
+
     /// Whether a value of the request is as one of the policy. `None` for a value of another type.
-    fn matches(&self, value: &str, context: &dyn Context) -> Option<bool> {
+    fn matches(&self, value: &str, asked: &Asked<'_>) -> Option<bool> {
         Some(match self {
             Self::Text(patterns, case) => {
                 // ASCII is compared without case; other letters have been made small on both sides.
                 let is_plain = *case == Case::Sensitive || value.is_ascii();
                 let value = if is_plain { Cow::Borrowed(value) } else { value.to_lowercase().into() };
-                patterns.iter().any(|it| it.matches(value.as_bytes(), *case, context))
+                patterns.iter().any(|it| it.matches(value.as_bytes(), *case, asked))
             }
             Self::Arn(arns) => {
                 let is_arn = value.starts_with("arn:") && value.bytes().filter(|&byte| byte == b':').count() >= 5;
-                is_arn.then(|| arns.iter().any(|arn| arn.matches(value.as_bytes(), context)))?
+                is_arn.then(|| arns.iter().any(|arn| arn.matches(value.as_bytes(), asked)))?
             }
             Self::Number(compare, numbers) => {
                 let value = parse_number(value)?;

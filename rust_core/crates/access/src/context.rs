@@ -2,6 +2,11 @@
 //!
 //! What it asks about the principal, and whose the resource is, is answered from the request itself and never from the
 //! context, which may have it from a client.
+//!
+//! Patterns and conditions count what they cost in steps, so that a decision ends in time, whatever policies apply
+//! together, and however long the values of a request are. Once all steps are taken, what is compared does not count.
+
+use std::cell::Cell;
 
 use crate::principals::{Kind, Principal};
 
@@ -27,6 +32,20 @@ pub struct Request<'a> {
     /// The account that owns the resource.
     pub resource_account: &'a str,
     pub context: &'a dyn Context,
+}
+
+/// A request while a decision on it is made, and the steps that are left for that.
+pub(crate) struct Asked<'a> {
+    pub context: &'a dyn Context,
+    pub steps: &'a Steps,
+}
+
+impl Asked<'_> {
+    pub fn visit(&self, key: &str, each: &mut dyn FnMut(&str)) {
+        if self.steps.take(VISIT) {
+            self.context.visit(key, each);
+        }
+    }
 }
 
 impl Context for Request<'_> {
@@ -60,4 +79,45 @@ impl Context for Request<'_> {
             each(value);
         }
     }
+}
+
+/// Steps of one access decision. A step is at most some 5 ns.
+pub const STEPS_MAX: u32 = 400_000;
+
+/// Steps of one policy, with the longest name of an object and values as long, that may be put.
+pub const POLICY_STEPS_MAX: u32 = 300_000;
+
+/// The longest resource: a bucket's name of 63 bytes, and a key of 1,024.
+pub(crate) const TEXT_LEN_MAX: usize = 1_101;
+
+/// To ask for the values of a key.
+pub(crate) const VISIT: usize = 32;
+
+#[derive(Debug)]
+pub(crate) struct Steps(Cell<u32>);
+
+impl Steps {
+    pub fn new(most: u32) -> Self {
+        Self(Cell::new(most))
+    }
+
+    /// Takes some. False if there are none left: what is compared then does not count.
+    pub fn take(&self, count: usize) -> bool {
+        let left = self.0.get().saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
+        self.0.set(left);
+        left > 0
+    }
+
+    pub fn left(&self) -> u32 {
+        self.0.get()
+    }
+
+    pub fn are_spent(&self) -> bool {
+        self.0.get() == 0
+    }
+}
+
+/// Steps to look for a text in so many bytes of another one.
+pub(crate) fn of_search(len: usize) -> usize {
+    8 + len / 16
 }

@@ -71,11 +71,15 @@ pub enum Fault {
     NotApplicable,
     Operator(String),
     ConditionKey(String),
+    /// A key of a condition that no action of its statement has.
+    ConditionNotApplicable,
     ConditionValue(&'static str, String),
     Date(String),
     Address(String),
     /// `${…}` that cannot be read.
     Variable(String),
+    /// Its patterns take too much to compare.
+    TooCostly,
 }
 
 /// A policy that was refused.
@@ -93,6 +97,8 @@ impl fmt::Display for PolicyError {
         }
     }
 }
+
+const TOO_COSTLY: &str = "The patterns of this policy take too much to compare: use fewer ? and * in them.";
 
 fn write_for_resource(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match fault {
@@ -117,6 +123,10 @@ fn write_for_resource(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result 
         Fault::NotApplicable => f.write_str("Action does not apply to any resource(s) in statement"),
         Fault::Operator(name) => write!(f, "Invalid Condition type : {name}"),
         Fault::ConditionKey(_) => f.write_str("Policy has an invalid condition key"),
+        Fault::ConditionNotApplicable => {
+            f.write_str("Conditions do not apply to combination of actions and resources in statement")
+        }
+        Fault::TooCostly => f.write_str(TOO_COSTLY),
         Fault::ConditionValue(operator, value) => write!(f, "Invalid value in Conditions for {operator}: {value}"),
         Fault::Date(value) => write!(f, "Invalid value in Conditions for a date: {value}"),
         Fault::Address(_) => f.write_str("Invalid IP address in Conditions"),
@@ -127,6 +137,7 @@ fn write_for_resource(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result 
 fn write_for_identity(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match fault {
         Fault::TooLong => f.write_str("Policy exceeds the maximum allowed document size."),
+        Fault::TooCostly => f.write_str(TOO_COSTLY),
         Fault::Missing("Action") => f.write_str("Policy statement must contain actions."),
         Fault::Missing("Resource") => f.write_str("Policy statement must contain resources."),
         Fault::SidCharacters => f.write_str(
@@ -156,6 +167,7 @@ fn write_for_identity(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result 
         | Fault::Effect(_)
         | Fault::Both(_)
         | Fault::NotApplicable
+        | Fault::ConditionNotApplicable
         | Fault::Operator(_)
         | Fault::ConditionValue(..)
         | Fault::Address(_)

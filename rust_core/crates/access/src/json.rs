@@ -100,11 +100,13 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
         let mut members: Vec<(String, Json)> = Vec::new();
-        while let Some((name, value)) = map.next_entry::<String, Json>()? {
-            if members.iter().any(|(known, _)| *known == name) {
-                return Err(A::Error::custom("two members have the same name"));
-            }
-            members.push((name, value));
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        let mut names: Vec<&str> = members.iter().map(|(name, _)| &**name).collect();
+        names.sort_unstable();
+        if names.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(A::Error::custom("two members have the same name"));
         }
         Ok(Json::Object(members))
     }

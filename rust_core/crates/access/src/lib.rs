@@ -1,7 +1,7 @@
-//! Access policies, and access decisions by them. Pure: no clock, no files, no network; one allocates nothing.
+//! Access policies, and access decisions by them. Pure: no clock, no files, no network; one allocates nothing as a rule.
 //!
-//! Invariants: a policy is read as a whole or refused, and nothing in it is passed over. Every request is authorized by one
-//! function, [`authorize`]. What no statement allows is denied, and one statement that denies outweighs any that allow.
+//! Invariants: a policy is read as a whole or refused. Every request is authorized by one function, [`authorize`], within
+//! a bounded number of steps. What no statement allows is denied, and one statement that denies outweighs any that allow.
 //! What a statement asks of the principal is answered from [`Principal`], never from a header. Text from a request is
 //! compared and never interpreted: it holds no wildcards and no variables.
 //!
@@ -14,9 +14,11 @@ mod conditions;
 mod context;
 mod error;
 mod json;
+mod keys;
 mod lint;
 mod pattern;
 mod policy;
+mod positions;
 mod principals;
 mod simulate;
 mod values;
@@ -29,6 +31,6 @@ pub use authorize::{AccessDecision, Missing, Policies, Reason, Source, authorize
 pub use context::{Context, Request};
 pub use error::{Fault, PolicyError, PolicyKind};
 pub use lint::warnings;
-pub use policy::{Policy, RESOURCE_POLICY_LEN_MAX, S3_KEYS};
+pub use policy::{Policy, RESOURCE_POLICY_LEN_MAX};
 pub use principals::{Kind, Principal};
 pub use simulate::simulate;

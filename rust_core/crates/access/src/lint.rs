@@ -1,8 +1,8 @@
 //! What is allowed in a policy and yet probably not meant.
 
-use crate::actions;
+use crate::keys::is_key_of_s3;
 use crate::pattern::ArnPattern;
-use crate::policy::{Policy, Statement, is_key_of_s3};
+use crate::policy::{Policy, Statement};
 use crate::principals::Principals;
 
 /// One sentence for each.
@@ -20,16 +20,17 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
 
 fn of_statement(statement: &Statement) -> Vec<String> {
     let mut found = Vec::new();
-    for text in statement.actions.texts() {
+    for action in statement.actions.texts() {
+        let text = &action.text;
         if text.get(..3).is_some_and(|vendor| vendor.eq_ignore_ascii_case("s3:")) {
-            if actions::matching(text).next().is_none() {
+            if action.matching().next().is_none() {
                 found.push(format!("names the action {text}, which S3 does not have."));
-            } else if !statement.actions.are_negated() && !statement.resources.take(text) {
+            } else if !statement.actions.are_negated() && !statement.resources.take(action) {
                 found.push(format!("names the action {text}, which applies to none of its resources."));
             }
         }
     }
-    let has_all = statement.actions.texts().any(|text| text == "*") && !statement.actions.are_negated();
+    let has_all = statement.actions.texts().any(|action| action.text == "*") && !statement.actions.are_negated();
     let on_all =
         statement.resources.patterns.iter().any(|it| matches!(it, ArnPattern::All)) && !statement.resources.negated;
     if has_all && on_all && statement.allows && statement.conditions.is_empty() {

@@ -6,7 +6,10 @@
 
 use std::borrow::Cow;
 
-use crate::context::Context;
+use crate::context::Asked;
+use crate::context::{VISIT, of_search};
+pub use crate::positions::Case;
+use crate::positions::{OF_BEGINNING, OF_BYTE, OF_CHARACTER, Positions};
 
 #[derive(Debug)]
 pub struct Pattern {
@@ -32,22 +35,6 @@ enum Piece {
 pub struct Syntax {
     pub wildcards: bool,
     pub variables: bool,
-}
-
-/// Whether two texts are the same that differ in ASCII case.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Case {
-    Sensitive,
-    Ignored,
-}
-
-impl Case {
-    fn is_prefix(self, prefix: &[u8], text: &[u8]) -> bool {
-        match self {
-            Self::Sensitive => text.starts_with(prefix),
-            Self::Ignored => text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix)),
-        }
-    }
 }
 
 impl Pattern {
@@ -120,36 +107,135 @@ impl Pattern {
         })
     }
 
-    /// After a mismatch only the last `*` is tried again with one byte more, so the time is at most the product of the
-    /// lengths.
-    pub fn matches(&self, text: &[u8], case: Case, context: &dyn Context) -> bool {
-        let (mut piece, mut at) = (0, 0);
-        let mut retry: Option<(usize, usize)> = None;
-        loop {
-            let taken = match self.pieces.get(piece) {
-                None if at == text.len() => return true,
-                None => None,
-                Some(Piece::Run) if piece + 1 == self.pieces.len() => return true,
-                Some(Piece::Run) => {
-                    retry = Some((piece + 1, at));
-                    Some(0)
+    /// Reads the pattern once: what has come before decides where the next piece can begin, at one position, behind a `*`
+    /// from one position on, or at several.
+    pub fn matches(&self, text: &[u8], case: Case, asked: &Asked<'_>) -> bool {
+        let mut ends = Ends::At(0);
+        for (place, piece) in self.pieces.iter().enumerate() {
+            if *piece == Piece::Run {
+                ends = match ends {
+                    Ends::At(at) | Ends::From(at) => Ends::From(at),
+                    Ends::Several(all) => match all.first() {
+                        Some(first) => Ends::From(first),
+                        None => return false,
+                    },
+                };
+                continue;
+            }
+            let next = match (ends, piece) {
+                (Ends::At(at), piece) => match piece.len_at(&text[at..], case, asked) {
+                    Some(len) => Ends::At(at + len),
+                    None => return false,
+                },
+                (Ends::From(from), Piece::Literal(literal)) if self.is_apart(place) && case == Case::Sensitive => {
+                    match self.found(place, literal, text, from, asked) {
+                        Some(end) => Ends::At(end),
+                        None => return false,
+                    }
                 }
-                Some(Piece::One) => character_len(&text[at..]),
-                Some(Piece::Literal(literal)) => case.is_prefix(literal, &text[at..]).then_some(literal.len()),
-                Some(Piece::Variable { key, default }) => {
-                    stands_for(key, default.as_deref(), &text[at..], case, context)
-                }
+                (Ends::From(from), piece) => match Positions::from(text, case, from, asked.steps) {
+                    Some(all) => several(all, piece, asked),
+                    None => return false,
+                },
+                (Ends::Several(all), piece) => several(all, piece, asked),
             };
-            match (taken, &mut retry) {
-                (Some(len), _) => (piece, at) = (piece + 1, at + len),
-                (None, Some((after, from))) if *from < text.len() => {
-                    *from += 1;
-                    (piece, at) = (*after, *from);
-                }
-                (None, _) => return false,
+            ends = next;
+        }
+        match ends {
+            Ends::At(at) => at == text.len(),
+            Ends::From(_) => true,
+            Ends::Several(all) => all.has_end(),
+        }
+    }
+
+    /// Whether a piece stands between `*` and `*`, or between `*` and the end.
+    fn is_apart(&self, place: usize) -> bool {
+        let is_run = |place: usize| self.pieces.get(place).is_none_or(|piece| *piece == Piece::Run);
+        place > 0 && is_run(place - 1) && is_run(place + 1)
+    }
+
+    /// Where the first text ends that a piece matches which is apart: the first leaves most to what follows.
+    fn found(&self, place: usize, literal: &[u8], text: &[u8], from: usize, asked: &Asked<'_>) -> Option<usize> {
+        let rest = &text[from..];
+        if place + 1 == self.pieces.len() {
+            return rest.ends_with(literal).then_some(text.len());
+        }
+        if asked.steps.are_spent() {
+            return None;
+        }
+        let found = memchr::memmem::find(rest, literal);
+        asked.steps.take(of_search(found.unwrap_or(rest.len())));
+        found.map(|at| from + at + literal.len())
+    }
+
+    /// The most steps that a match takes in a text of this length, if variables stand for a name or a tag.
+    pub fn steps(&self, len: usize) -> usize {
+        let words = len / 64 + 1;
+        let (mut steps, mut behind_run) = (0, false);
+        for (place, piece) in self.pieces.iter().enumerate() {
+            steps += match piece {
+                Piece::Run => 0,
+                Piece::Literal(_) if behind_run && self.is_apart(place) => of_search(0),
+                Piece::Literal(literal) if behind_run => literal.len().min(len) * words * OF_BYTE,
+                Piece::One if behind_run => words * OF_CHARACTER,
+                Piece::Literal(_) | Piece::One => 0,
+                Piece::Variable { .. } => VISIT + if behind_run { VALUE_LEN * words * OF_BYTE } else { 0 },
+            };
+            let is_found = matches!(piece, Piece::Literal(_)) && self.is_apart(place);
+            let begins = place > 0 && self.pieces[place - 1] == Piece::Run && !is_found;
+            // What continues characters is found out once for each beginning.
+            steps += if begins { words * (OF_BEGINNING + OF_BYTE) } else { 0 };
+            behind_run = *piece == Piece::Run || behind_run && !is_found;
+        }
+        steps + if self.pieces.contains(&Piece::Run) { of_search(len) } else { 0 }
+    }
+}
+
+/// Bytes that a variable is taken to stand for, where the steps of a policy are counted.
+const VALUE_LEN: usize = 16;
+
+/// Where in a text the pieces that were read can have ended.
+#[expect(clippy::large_enum_variant, reason = "positions in a short text need no allocation")]
+enum Ends<'t> {
+    At(usize),
+    /// Here and anywhere behind.
+    From(usize),
+    Several(Positions<'t>),
+}
+
+impl Piece {
+    /// The length of what it matches at the beginning of a text.
+    fn len_at(&self, text: &[u8], case: Case, asked: &Asked<'_>) -> Option<usize> {
+        match self {
+            Self::Run => Some(0),
+            Self::One => character_len(text),
+            Self::Literal(literal) => case.is_prefix(literal, text).then_some(literal.len()),
+            Self::Variable { key, default } => {
+                let mut len = None;
+                stands_for(key, default.as_deref(), case, asked, &mut |value| {
+                    len = value.filter(|value| case.is_prefix(value, text)).map(<[u8]>::len);
+                });
+                len
             }
         }
     }
+}
+
+/// The positions behind a piece.
+fn several<'t>(mut all: Positions<'t>, piece: &Piece, asked: &Asked<'_>) -> Ends<'t> {
+    match piece {
+        Piece::Run => {}
+        Piece::One => all.read_character(asked.steps),
+        Piece::Literal(literal) => all.read(literal, asked.steps),
+        Piece::Variable { key, default } => {
+            let case = all.case();
+            stands_for(key, default.as_deref(), case, asked, &mut |value| match value {
+                Some(value) => all.read(value, asked.steps),
+                None => all.clear(),
+            });
+        }
+    }
+    Ends::Several(all)
 }
 
 fn flush(literal: &mut String, pieces: &mut Vec<Piece>) {
@@ -172,21 +258,19 @@ fn variable(inner: &str) -> Option<Piece> {
     has_vendor.then_some(Piece::Variable { key, default })
 }
 
-/// The length of what a variable stands for, if `text` begins with it. With several values it stands for nothing.
-fn stands_for(key: &str, default: Option<&str>, text: &[u8], case: Case, context: &dyn Context) -> Option<usize> {
-    let (mut count, mut len) = (0, None);
-    let mut compare = |value: &str| {
+/// Passes on what a variable stands for; with several values it stands for nothing.
+fn stands_for(key: &str, default: Option<&str>, case: Case, asked: &Asked<'_>, each: &mut dyn FnMut(Option<&[u8]>)) {
+    let mut count = 0;
+    let mut pass = |value: &str| {
         count += 1;
         // As the text it is compared with.
         let is_plain = case == Case::Sensitive || value.is_ascii();
         let value = if is_plain { Cow::Borrowed(value) } else { value.to_lowercase().into() };
-        len = case.is_prefix(value.as_bytes(), text).then_some(value.len());
+        each((count == 1).then_some(value.as_bytes()));
     };
-    context.visit(key, &mut compare);
-    match (count, default) {
-        (0, Some(default)) => case.is_prefix(default.as_bytes(), text).then_some(default.len()),
-        (1, _) => len,
-        _ => None,
+    asked.visit(key, &mut pass);
+    if count == 0 {
+        each(default.map(str::as_bytes));
     }
 }
 
@@ -234,15 +318,25 @@ impl ArnPattern {
         Ok(Self::Parts(Box::new(parts)))
     }
 
-    pub fn matches(&self, arn: &[u8], context: &dyn Context) -> bool {
+    pub fn matches(&self, arn: &[u8], asked: &Asked<'_>) -> bool {
         match self {
             Self::All => true,
-            Self::Whole(pattern) => pattern.matches(arn, Case::Sensitive, context),
+            Self::Whole(pattern) => pattern.matches(arn, Case::Sensitive, asked),
             Self::Parts(patterns) => {
+                let goes_on = asked.steps.take(of_search(arn.len()));
                 let mut parts = arn.splitn(6, |&byte| byte == b':');
-                patterns.iter().all(|it| parts.next().is_some_and(|part| it.matches(part, Case::Sensitive, context)))
+                goes_on
+                    && patterns
+                        .iter()
+                        .all(|it| parts.next().is_some_and(|part| it.matches(part, Case::Sensitive, asked)))
             }
         }
+    }
+
+    /// As of [`Pattern::steps`].
+    pub fn steps(&self, len: usize) -> usize {
+        let parts = if matches!(self, Self::Parts(_)) { of_search(len) } else { 0 };
+        self.patterns().iter().map(|pattern| pattern.steps(len)).sum::<usize>() + parts
     }
 
     pub fn patterns(&self) -> &[Pattern] {

@@ -4,11 +4,13 @@
 //! rules out too much: what it lets through is compared in full. So an access decision on a thousand statements
 //! compares few.
 
-use crate::actions::{self, Actions, ResourceType};
+use crate::actions::{self, ActionText, Actions, ResourceType};
 use crate::conditions::{self, Condition};
-use crate::context::Request;
+use crate::context::{Asked, Request};
+use crate::context::{POLICY_STEPS_MAX, TEXT_LEN_MAX};
 use crate::error::{Fault, PolicyError, PolicyKind};
 use crate::json::Json;
+use crate::keys::{self, is_key_of_s3};
 use crate::pattern::{ArnFault, ArnPattern, Pattern};
 use crate::principals::{Named, Principals};
 
@@ -125,20 +127,21 @@ fn bits_of_pattern(pattern: &ArnPattern) -> (u64, u64) {
 
 impl Statement {
     /// How it means the request; `None` if it does not.
-    fn names(&self, request: &Request<'_>, has_boundary: bool) -> Option<Named> {
+    fn names(&self, request: &Request<'_>, asked: &Asked<'_>, has_boundary: bool) -> Option<Named> {
         let named = match &self.principals {
             Some(principals) => principals.names(request.principal, has_boundary)?,
             None => Named::Itself,
         };
-        let applies =
-            self.resources.contain(request) && self.conditions.iter().all(|condition| condition.holds(request));
+        let applies = self.resources.contain(request.resource, asked)
+            && self.conditions.iter().all(|condition| condition.holds(asked));
         applies.then_some(named)
     }
 }
 
 impl Resources {
-    fn contain(&self, request: &Request<'_>) -> bool {
-        self.patterns.iter().any(|pattern| pattern.matches(request.resource, request)) != self.negated
+    fn contain(&self, resource: &[u8], asked: &Asked<'_>) -> bool {
+        asked.steps.take(self.patterns.len());
+        self.patterns.iter().any(|pattern| pattern.matches(resource, asked)) != self.negated
     }
 }
 
@@ -146,6 +149,8 @@ impl Resources {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DecidingStatements {
     pub denies: Option<usize>,
+    /// The statement with which the steps of the decision were taken up.
+    pub is_cut: Option<usize>,
     /// With how the statement names the principal: the closest.
     pub allows: Option<(usize, Named)>,
 }
@@ -159,39 +164,71 @@ impl Policy {
         read(text, kind, bucket).map_err(|fault| PolicyError { kind, fault })
     }
 
-    /// What its statements say. After the first one that denies, the others do not count. `asked` is of the request;
+    /// What its statements say. After the first one that denies, the others do not count. `filter` is of the request;
     /// `is_allowed`: by another policy, so that only statements that deny count.
     pub(crate) fn judge(
         &self,
-        request: &Request<'_>,
-        asked: &Filter,
+        (request, filter): (&Request<'_>, &Filter),
+        asked: &Asked<'_>,
         has_boundary: bool,
         is_allowed: bool,
     ) -> DecidingStatements {
         if is_allowed && !self.denies {
             return DecidingStatements::default();
         }
-        let by_name = asked.actions == EVERYTHING.actions;
+        let by_name = filter.actions == EVERYTHING.actions;
         let mut allows: Option<(usize, Named)> = None;
-        for (place, filter) in self.filters.iter().enumerate() {
-            if !filter.meets(asked) {
+        for (place, of_statement) in self.filters.iter().enumerate() {
+            if !of_statement.meets(filter) {
                 continue;
             }
             let statement = &self.statements[place];
             // Only a grant that names the principal more closely changes anything.
             let known = statement.allows && (is_allowed || allows.is_some_and(|(_, named)| named == Named::Itself));
-            if known || by_name && !statement.actions.names(request.action) {
+            if known || by_name && !statement.actions.names(request.action, asked) {
                 continue;
             }
-            let Some(named) = statement.names(request, has_boundary) else { continue };
+            let named = statement.names(request, asked, has_boundary);
+            if asked.steps.are_spent() {
+                return DecidingStatements { is_cut: Some(place), ..DecidingStatements::default() };
+            }
+            let Some(named) = named else { continue };
             if !statement.allows {
-                return DecidingStatements { denies: Some(place), allows: None };
+                return DecidingStatements { denies: Some(place), ..DecidingStatements::default() };
             }
             if allows.is_none_or(|(_, known)| known < named) {
                 allows = Some((place, named));
             }
         }
-        DecidingStatements { denies: None, allows }
+        // Actions are compared as well.
+        let is_cut = asked.steps.are_spent().then(|| self.statements.len() - 1);
+        DecidingStatements { allows, is_cut, denies: None }
+    }
+
+    /// Whether it may be put. One that was put before is read all the same: what it denies stays denied.
+    ///
+    /// # Errors
+    /// A key of a condition of a bucket's policy does not exist, or no action of its statement has it; or the policy takes
+    /// too much to compare.
+    pub fn check_put(&self) -> Result<(), PolicyError> {
+        let of_bucket = self.statements.iter().filter(|_| self.kind == PolicyKind::Resource);
+        let faults = of_bucket.flat_map(|statement| {
+            statement.conditions.iter().filter_map(|condition| match keys::actions_with(&condition.key) {
+                None => Some(Fault::ConditionKey(condition.key.to_string())),
+                Some(bits) if bits & statement.actions.bits == 0 => Some(Fault::ConditionNotApplicable),
+                Some(_) => None,
+            })
+        });
+        let fault = { faults }.next().or_else(|| self.is_too_costly().then_some(Fault::TooCostly));
+        fault.map_or(Ok(()), |fault| Err(PolicyError { kind: self.kind, fault }))
+    }
+
+    pub(crate) fn is_too_costly(&self) -> bool {
+        let of_statement = |statement: &Statement| {
+            let resources = statement.resources.patterns.iter().map(|it| 1 + it.steps(TEXT_LEN_MAX));
+            resources.chain(statement.conditions.iter().map(Condition::steps)).sum::<usize>()
+        };
+        self.statements.iter().map(of_statement).sum::<usize>() > POLICY_STEPS_MAX as usize
     }
 
     pub fn len(&self) -> usize {
@@ -339,7 +376,7 @@ impl StatementReader<'_> {
             None => Vec::new(),
         };
         if self.kind == PolicyKind::Resource {
-            if !negated && !texts.iter().all(|text| resources.take(text)) {
+            if !negated && !actions.texts().all(|text| resources.take(text)) {
                 return Err(Fault::NotApplicable);
             }
             if let Some(unknown) = conditions.iter().find(|it| !is_key_of_s3(&it.key)) {
@@ -376,18 +413,16 @@ impl StatementReader<'_> {
             if vendor.is_empty() || !vendor.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
                 return Err(Fault::Vendor(vendor.to_owned()));
             }
-            let fits = match self.kind {
-                PolicyKind::Resource => actions::matching(text).next().is_some(),
-                PolicyKind::Trust => vendor.eq_ignore_ascii_case("sts"),
-                PolicyKind::Identity | PolicyKind::Boundary | PolicyKind::Session => true,
-            };
-            match self.kind {
-                PolicyKind::Trust if !fits => return Err(Fault::ActionOfTrust),
-                _ if !fits => return Err(Fault::Action((*text).to_owned())),
-                _ => {}
+            if self.kind == PolicyKind::Trust && !vendor.eq_ignore_ascii_case("sts") {
+                return Err(Fault::ActionOfTrust);
             }
         }
-        Ok(Actions::new(texts, negated))
+        let actions = Actions::new(texts, negated);
+        let unknown = actions.texts().find(|text| text.matching().next().is_none());
+        match unknown.filter(|_| self.kind == PolicyKind::Resource) {
+            Some(unknown) => Err(Fault::Action(unknown.text.clone())),
+            None => Ok(actions),
+        }
     }
 
     fn resources(&self, element: Option<(&Json, bool)>) -> Result<Resources, Fault> {
@@ -441,8 +476,8 @@ impl StatementReader<'_> {
 impl Resources {
     /// Whether an action, which may have wildcards, applies to one of the resources by what it is: a bucket or an object.
     /// True for actions of other services.
-    pub fn take(&self, action: &str) -> bool {
-        if self.negated || action == "*" {
+    pub fn take(&self, action: &ActionText) -> bool {
+        if self.negated || action.text == "*" {
             return true;
         }
         let (mut buckets, mut objects) = (false, false);
@@ -459,7 +494,7 @@ impl Resources {
                 _ => (buckets, objects) = (true, true),
             }
         }
-        let mut levels = actions::matching(action).map(|(_, level)| level).peekable();
+        let mut levels = action.matching().map(|(_, level)| level).peekable();
         levels.peek().is_none()
             || levels.any(|level| match level {
                 ResourceType::Bucket => buckets,
@@ -468,54 +503,3 @@ impl Resources {
             })
     }
 }
-
-/// Whether a bucket's policy may name the key, in lower case: S3 refuses those of S3 that it does not have, and those of
-/// other services.
-pub(crate) fn is_key_of_s3(key: &str) -> bool {
-    let known = |key: &str| S3_KEYS.binary_search(&key).is_ok();
-    key.starts_with("aws:")
-        || known(key)
-        || key.split_once('/').is_some_and(|(start, tag)| !tag.is_empty() && known(start))
-}
-
-/// The keys of S3 in lower case, in order. Those before a slash are followed by the name of a tag.
-/// <https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html#amazons3-policy-keys>
-pub const S3_KEYS: &[&str] = &[
-    "s3:authtype",
-    "s3:bucketnamespace",
-    "s3:delimiter",
-    "s3:existingobjecttag",
-    "s3:if-match",
-    "s3:if-none-match",
-    "s3:inventoryaccessibleoptionalfields",
-    "s3:locationconstraint",
-    "s3:max-keys",
-    "s3:object-lock-legal-hold",
-    "s3:object-lock-mode",
-    "s3:object-lock-remaining-retention-days",
-    "s3:object-lock-retain-until-date",
-    "s3:objectcreationoperation",
-    "s3:prefix",
-    "s3:requestobjecttag",
-    "s3:requestobjecttagkeys",
-    "s3:resourceaccount",
-    "s3:signatureage",
-    "s3:signatureversion",
-    "s3:tlsversion",
-    "s3:versionid",
-    "s3:x-amz-acl",
-    "s3:x-amz-content-sha256",
-    "s3:x-amz-copy-source",
-    "s3:x-amz-grant-full-control",
-    "s3:x-amz-grant-read",
-    "s3:x-amz-grant-read-acp",
-    "s3:x-amz-grant-write",
-    "s3:x-amz-grant-write-acp",
-    "s3:x-amz-metadata-directive",
-    "s3:x-amz-object-ownership",
-    "s3:x-amz-server-side-encryption",
-    "s3:x-amz-server-side-encryption-aws-kms-key-id",
-    "s3:x-amz-server-side-encryption-customer-algorithm",
-    "s3:x-amz-storage-class",
-    "s3:x-amz-website-redirect-location",
-];

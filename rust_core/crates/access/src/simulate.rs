@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::authorize::{AccessDecision, Policies, Reason, Source, authorize};
+use crate::authorize::{AccessDecision, Policies, Reason, Source, authorize_within};
 use crate::context::{Context, Request};
+use crate::context::{STEPS_MAX, Steps};
 use crate::error::PolicyKind;
 use crate::policy::Policy;
 use crate::principals::{Kind, Principal};
@@ -17,12 +18,13 @@ use crate::principals::{Kind, Principal};
 #[serde(deny_unknown_fields)]
 struct Asked {
     principal: AskedPrincipal,
+    /// Policies are documents, or texts of documents.
     #[serde(default)]
     identity: Vec<Value>,
     #[serde(default)]
     boundary: Option<Value>,
     #[serde(default)]
-    session: Option<Session>,
+    session: Option<OneOrMore<Value>>,
     #[serde(default)]
     resource_policy: Option<Value>,
     /// The policy of a role, in place of that of a resource.
@@ -31,18 +33,27 @@ struct Asked {
     /// That of the principal, if it is not said.
     #[serde(default)]
     resource_account: Option<String>,
-    action: String,
-    resource: String,
+    action: OneOrMore<String>,
+    resource: OneOrMore<String>,
     #[serde(default)]
     context: HashMap<String, Vec<String>>,
 }
 
-/// One policy, or several.
+/// One of them, or a list.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Session {
-    Several(Vec<Value>),
-    One(Value),
+enum OneOrMore<T> {
+    More(Vec<T>),
+    One(T),
+}
+
+impl<T> OneOrMore<T> {
+    fn items(&self) -> &[T] {
+        match self {
+            Self::More(items) => items,
+            Self::One(item) => std::slice::from_ref(item),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -76,30 +87,14 @@ struct Told<'a> {
     sid: Option<&'a str>,
 }
 
-/// The access decision on a request that is written as JSON.
+/// The access decision on a request that is written as JSON; with lists of actions or resources, a list of the decisions
+/// on each pair, those on the first action first.
 ///
 /// # Errors
-/// A sentence that says what of it cannot be read.
+/// A sentence that says what of it cannot be read, or that it takes too much to compare.
 pub fn simulate(request: &str) -> Result<String, String> {
     let asked: Asked = serde_json::from_str(request).map_err(|error| error.to_string())?;
-    let read = |document: &Value, kind| {
-        Policy::parse(&document.to_string(), kind, None).map(Arc::new).map_err(|error| error.to_string())
-    };
-    let one = |document: &Option<Value>, kind| document.as_ref().map(|document| read(document, kind)).transpose();
-    let identity = asked.identity.iter().map(|it| read(it, PolicyKind::Identity)).collect::<Result<Vec<_>, _>>()?;
-    let boundary = one(&asked.boundary, PolicyKind::Boundary)?;
-    let session = asked.session.map(|session| {
-        let documents = match session {
-            Session::Several(documents) => documents,
-            Session::One(document) => vec![document],
-        };
-        documents.iter().map(|document| read(document, PolicyKind::Session)).collect::<Result<Vec<_>, _>>()
-    });
-    let session = session.transpose()?;
-    let resource = match &asked.trust {
-        Some(_) => one(&asked.trust, PolicyKind::Trust)?,
-        None => one(&asked.resource_policy, PolicyKind::Resource)?,
-    };
+    let applied = Applied::read(&asked)?;
     let mut principal = asked.principal.read()?;
     let mut context: HashMap<_, _> =
         asked.context.into_iter().map(|(key, values)| (key.to_ascii_lowercase(), values)).collect();
@@ -108,36 +103,92 @@ pub fn simulate(request: &str) -> Result<String, String> {
         principal.issued = issued;
     }
     let context = Given(context);
-    let request = Request {
-        principal: &principal,
-        action: &asked.action,
-        resource: asked.resource.as_bytes(),
-        resource_account: asked.resource_account.as_deref().unwrap_or(&principal.account),
-        context: &context,
-    };
-    let policies = Policies {
-        identity: &identity,
-        boundary: boundary.as_deref(),
-        session: session.as_deref(),
-        resource: resource.as_deref(),
-    };
-    let (decision, reason) = match authorize(&request, &policies) {
-        AccessDecision::Allowed(reason) => ("allowed", reason),
-        AccessDecision::ExplicitDeny(reason) => ("explicitDeny", Some(reason)),
-        AccessDecision::ImplicitDeny(_) => ("implicitDeny", None),
-    };
-    let of = |Reason { source, statement }: Reason| match source {
-        Source::Identity(place) => (format!("identity:{place}"), identity.get(place).and_then(|it| it.sid(statement))),
-        Source::Boundary => ("boundary".to_owned(), boundary.as_ref().and_then(|it| it.sid(statement))),
-        Source::Session(place) => {
-            let policy = session.as_ref().and_then(|it| it.get(place));
-            ("session".to_owned(), policy.and_then(|it| it.sid(statement)))
+    let mut left = SIMULATION_STEPS_MAX;
+    let mut told = Vec::new();
+    for action in asked.action.items() {
+        for resource in asked.resource.items() {
+            let request = Request {
+                principal: &principal,
+                action,
+                resource: resource.as_bytes(),
+                resource_account: asked.resource_account.as_deref().unwrap_or(&principal.account),
+                context: &context,
+            };
+            let steps = Steps::new(STEPS_MAX);
+            told.push(applied.told(authorize_within(&request, &applied.policies(), &steps)));
+            left = left.checked_sub(STEPS_MAX - steps.left()).ok_or(TOO_COSTLY)?;
         }
-        Source::Resource => ("resource".to_owned(), resource.as_ref().and_then(|it| it.sid(statement))),
+    }
+    let json = match (&asked.action, &asked.resource, &*told) {
+        (OneOrMore::One(_), OneOrMore::One(_), [told]) => serde_json::to_string(told),
+        _ => serde_json::to_string(&told),
     };
-    let (policy, sid) = reason.map(of).unzip();
-    let told = Told { decision, policy, statement: reason.map(|it| it.statement), sid: sid.flatten() };
-    serde_json::to_string(&told).map_err(|error| error.to_string())
+    json.map_err(|error| error.to_string())
+}
+
+/// Steps of all decisions together.
+const SIMULATION_STEPS_MAX: u32 = 20 * STEPS_MAX;
+const TOO_COSTLY: &str =
+    "This simulation takes too much to compare: ask about fewer actions and resources, or give simpler policies";
+
+/// The policies of a request.
+struct Applied {
+    identity: Vec<Arc<Policy>>,
+    boundary: Option<Arc<Policy>>,
+    session: Option<Vec<Arc<Policy>>>,
+    resource: Option<Arc<Policy>>,
+}
+
+impl Applied {
+    fn read(asked: &Asked) -> Result<Self, String> {
+        let read = |document: &Value, kind| {
+            let policy = match document {
+                Value::String(text) => Policy::parse(text, kind, None),
+                document => Policy::parse(&document.to_string(), kind, None),
+            };
+            policy.map(Arc::new).map_err(|error| error.to_string())
+        };
+        let one = |document: &Option<Value>, kind| document.as_ref().map(|document| read(document, kind)).transpose();
+        let each = |documents: &[Value], kind| documents.iter().map(|it| read(it, kind)).collect::<Result<Vec<_>, _>>();
+        let session = asked.session.as_ref().map(|session| each(session.items(), PolicyKind::Session));
+        Ok(Self {
+            identity: each(&asked.identity, PolicyKind::Identity)?,
+            boundary: one(&asked.boundary, PolicyKind::Boundary)?,
+            session: session.transpose()?,
+            resource: match &asked.trust {
+                Some(_) => one(&asked.trust, PolicyKind::Trust)?,
+                None => one(&asked.resource_policy, PolicyKind::Resource)?,
+            },
+        })
+    }
+
+    fn policies(&self) -> Policies<'_> {
+        Policies {
+            identity: &self.identity,
+            boundary: self.boundary.as_deref(),
+            session: self.session.as_deref(),
+            resource: self.resource.as_deref(),
+        }
+    }
+
+    fn told(&self, decision: AccessDecision) -> Told<'_> {
+        let (decision, reason) = match decision {
+            AccessDecision::Allowed(reason) => ("allowed", reason),
+            AccessDecision::ExplicitDeny(reason) | AccessDecision::TooCostly(reason) => ("explicitDeny", Some(reason)),
+            AccessDecision::ImplicitDeny(_) => ("implicitDeny", None),
+        };
+        let of = |Reason { source, statement }: Reason| {
+            let (name, policy) = match source {
+                Source::Identity(place) => (format!("identity:{place}"), self.identity.get(place)),
+                Source::Boundary => ("boundary".to_owned(), self.boundary.as_ref()),
+                Source::Session(place) => ("session".to_owned(), self.session.as_ref().and_then(|it| it.get(place))),
+                Source::Resource => ("resource".to_owned(), self.resource.as_ref()),
+            };
+            (name, policy.and_then(|policy| policy.sid(statement)))
+        };
+        let (policy, sid) = reason.map(of).unzip();
+        Told { decision, policy, statement: reason.map(|it| it.statement), sid: sid.flatten() }
+    }
 }
 
 impl AskedPrincipal {

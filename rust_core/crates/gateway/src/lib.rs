@@ -23,7 +23,7 @@ pub use admission::describe::Description;
 pub use admission::form::{FormAdmission, FormHead};
 pub use admission::identities::{Identities, IdentityRow, IdentityTables, KeyRow, LimitRow, Requester};
 pub use admission::ingress::Ingress;
-pub use admission::policies::compile as compile_policy;
+pub use admission::policies::compile_new as compile_policy;
 pub use buckets::moves::{BucketPrefix, MovedPrefix};
 pub use gateway::{Gateway, GatewayOptions, PublicAccess};
 pub use orcas_s3::event_targets::EventTarget;

@@ -121,7 +121,7 @@ async def create_role(call: Call) -> Answer:
     """A role, with who may assume it."""
     parameters = call.parameters
     name, path = parameters.name("RoleName", "role"), parameters.path() or "/"
-    trust = call.document("AssumeRolePolicyDocument", "trust", TRUST_MAX)
+    trust = await call.document("AssumeRolePolicyDocument", "trust", TRUST_MAX)
     details = {
         "trust": trust, "description": parameters.optional("Description", DESCRIPTION_MAX, least=0),
         "session_sec": parameters.number("MaxSessionDuration", *SESSION_SECONDS, SESSION_SECONDS[0]),
@@ -163,7 +163,7 @@ async def update_role_description(call: Call) -> Answer:
 async def update_assume_role_policy(call: Call) -> Answer:
     """Change who may assume a role."""
     role = await found(call, "role")
-    trust = call.document("PolicyDocument", "trust", TRUST_MAX)
+    trust = await call.document("PolicyDocument", "trust", TRUST_MAX)
     await call.records.update(role, details={**role.details, "trust": trust})
     return {}
 

@@ -53,7 +53,7 @@ async def create_access_key(call: Call) -> Answer:
         raise IamError("AccessDenied", "An access key that has a policy of its own cannot create access keys.")
     user, policy = await _holder(call), call.parameters.optional("SessionPolicy")
     if policy is not None:
-        call.valid(policy, "session", SESSION_MAX)
+        await call.valid(policy, "session", SESSION_MAX)
         if user is None:
             raise IamError("InvalidInput", "A service account belongs to a user.")
     keys = await call.records.keys(call.account.id, None if user is None else user.id)

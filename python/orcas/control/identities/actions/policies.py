@@ -53,7 +53,7 @@ async def create_policy(call: Call) -> Answer:
     """A managed policy with its first version."""
     parameters = call.parameters
     name, path = parameters.name("PolicyName", "policy"), parameters.path_of_policy() or "/"
-    text = call.document("PolicyDocument", "identity", MANAGED_MAX)
+    text = await call.document("PolicyDocument", "identity", MANAGED_MAX)
     description, tags = parameters.optional("Description", DESCRIPTION_MAX, least=0), parameters.tags()
     taken = await call.records.is_taken(call.account.id, "policy", name)
     if taken:
@@ -116,7 +116,7 @@ async def list_policies(call: Call) -> Answer:
 async def create_policy_version(call: Call) -> Answer:
     """Another version of a managed policy, which may become the default."""
     policy = await _own(call)
-    text, default = call.document("PolicyDocument", "identity", MANAGED_MAX), call.parameters.flag("SetAsDefault")
+    text, default = await call.document("PolicyDocument", "identity", MANAGED_MAX), call.parameters.flag("SetAsDefault")
     if len(await call.records.documents(policy)) >= VERSIONS_MAX:
         message = (
             f"A managed policy can have up to {VERSIONS_MAX} versions. Before you create a new version, you must delete an "
@@ -244,7 +244,7 @@ def _add_kind(kind: str) -> None:
     @action(target, f"Put{called}Policy")
     async def put(call: Call) -> Answer:
         entity, name = await found(call, kind), call.parameters.name("PolicyName", "policy")
-        text, most = call.document("PolicyDocument", "identity", INLINE_MAX[kind]), INLINE_MAX[kind]
+        text, most = await call.document("PolicyDocument", "identity", INLINE_MAX[kind]), INLINE_MAX[kind]
         others = [each for each in await call.records.documents(entity) if each.name != name]
         if sum(size_of(each.text) for each in others) + size_of(text) > most:
             raise IamError("LimitExceeded", f"Maximum policy size of {most} bytes exceeded for {kind} {entity.name}")

@@ -6,7 +6,6 @@ something, by the policies that its role or user has then.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -51,7 +50,7 @@ async def _narrowing(call: Call, account: Account) -> tuple[list[str] | None, st
     document = call.parameters.optional("Policy", SESSION_MAX)
     entries = call.parameters.entries("PolicyArns")
     if document is not None:
-        call.valid(document, "session", SESSION_MAX)
+        await call.valid(document, "session", SESSION_MAX)
     if len(entries) > _POLICIES_MAX:
         raise _invalid("policyArns", f"Member must have length less than or equal to {_POLICIES_MAX}")
     arns = [str(entry.get("arn")) for entry in entries]
@@ -123,7 +122,7 @@ async def get_federation_token(call: Call) -> Answer:
     context = {**_tag_keys(tags), **times(), **call.caller.context}
     for asked in ["GetFederationToken", *(["TagSession"] if tags else [])]:
         question = {**await caller_facts(call), "action": f"sts:{asked}", "resource": arn, "context": context}
-        if call.evaluate(question)["decision"] != "allowed":
+        if (await call.evaluate(question))["decision"] != "allowed":
             raise _denied(call, asked, arn)
     policies, document = await _narrowing(call, call.account)
     user_id = f"{call.account.number}:{name}"
@@ -232,14 +231,15 @@ async def assume_role(call: Call) -> Answer:
         **await caller_facts(call),
         "resource": arn,
         "context": context,
-        "trust": json.loads(role.details["trust"]),
+        "trust": role.details["trust"],
     }
     for asked in ["AssumeRole", *(["TagSession"] if tags else [])]:
         question = {**facts, "action": f"sts:{asked}", "resource_account": account.number}
         # The role must trust the caller, whatever the caller's own policies allow.
         trusted = {**question, "identity": [_ANYTHING], "boundary": None, "session": None, "resource_account": ""}
-        if any(call.evaluate(each)["decision"] != "allowed" for each in (question, trusted)):
-            raise _denied(call, asked, arn)
+        for each in (question, trusted):
+            if (await call.evaluate(each))["decision"] != "allowed":
+                raise _denied(call, asked, arn)
     return await _assumed(call, account, role, name, [*tags, *handed], transitive)
 
 
@@ -266,9 +266,9 @@ async def assume_role_with_web_identity(call: Call) -> Answer:
     for asked in ["AssumeRoleWithWebIdentity", *(["TagSession"] if web.tags else [])]:
         question = {
             "principal": principal, "action": f"sts:{asked}", "resource": arn, "resource_account": account.number,
-            "context": context, "trust": json.loads(role.details["trust"]),
+            "context": context, "trust": role.details["trust"],
         }  # fmt: skip
-        if call.evaluate(question)["decision"] != "allowed":
+        if (await call.evaluate(question))["decision"] != "allowed":
             raise denied
     answer = await _assumed(call, account, role, name, web.tags, web.transitive)
     return {

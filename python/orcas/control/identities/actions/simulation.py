@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -43,7 +44,7 @@ async def simulate_principal_policy(call: Call) -> Answer:
         key = await call.records.key(access_key)
         if key is None or key.user != entity.id:
             raise IamError("NoSuchEntity", f"The Access Key with id {access_key} cannot be found.")
-        facts["session"] = None if key.session_policy is None else json.loads(key.session_policy)
+        facts["session"] = None if key.session_policy is None else key.session_policy
     labels = [label for label, _ in await identity_policies(call.records, entity)]
     if entity.kind == "group":
         facts["principal"]["kind"] = "user"
@@ -64,13 +65,13 @@ async def simulate_custom_policy(call: Call) -> Answer:
 async def _simulate(call: Call, facts: dict[str, Any], labels: list[str]) -> Answer:
     parameters = call.parameters
     for at, text in enumerate(parameters.texts("PolicyInputList"), 1):
-        facts["identity"].append(json.loads(call.valid(text, "identity", DOCUMENT_MAX)))
+        facts["identity"].append(await call.valid(text, "identity", DOCUMENT_MAX))
         labels = [*labels, f"PolicyInputList.{at}"]
     for text in parameters.texts("PermissionsBoundaryPolicyInputList"):
-        facts["boundary"] = json.loads(call.valid(text, "boundary", DOCUMENT_MAX))
+        facts["boundary"] = await call.valid(text, "boundary", DOCUMENT_MAX)
     resource_policy = parameters.optional("ResourcePolicy")
     if resource_policy is not None:
-        facts["resource_policy"] = json.loads(call.valid(resource_policy, "resource", DOCUMENT_MAX))
+        facts["resource_policy"] = await call.valid(resource_policy, "resource", DOCUMENT_MAX)
     caller = parameters.optional("CallerArn", 2048)
     if caller is not None:
         named = _given(_USER, caller, "CallerArn must be the ARN of a user.")
@@ -83,16 +84,15 @@ async def _simulate(call: Call, facts: dict[str, Any], labels: list[str]) -> Ans
     page = parameters.page()
     if not actions or len(actions) * len(resources) > _DECISIONS_MAX:
         raise IamError("InvalidInput", f"A simulation has from 1 to {_DECISIONS_MAX} pairs of actions and resources.")
-    results = []
-    for name in actions:
-        for resource in resources:
-            question = {**facts, "resource_account": account, "action": name, "resource": resource, "context": context}
-            result = _shown(name, resource, call.evaluate(question), labels)
-            if facts["boundary"] is not None:
-                alone = {**question, "identity": [facts["boundary"]], "boundary": None, "resource_policy": None}
-                allowed = call.evaluate(alone)["decision"] == "allowed"
-                result["PermissionsBoundaryDecisionDetail"] = {"AllowedByPermissionsBoundary": allowed}
-            results.append(result)
+    question = {**facts, "resource_account": account, "action": actions, "resource": resources, "context": context}
+    pairs = [(name, resource) for name in actions for resource in resources]
+    decisions = await call.evaluate_all(question)
+    results = [_shown(*pair, decision, labels) for pair, decision in zip(pairs, decisions, strict=True)]
+    if facts["boundary"] is not None:
+        alone = {**question, "identity": [facts["boundary"]], "boundary": None, "resource_policy": None}
+        for result, decision in zip(results, await call.evaluate_all(alone), strict=True):
+            allowed = decision["decision"] == "allowed"
+            result["PermissionsBoundaryDecisionDetail"] = {"AllowedByPermissionsBoundary": allowed}
     rank = {id(result): f"{at:06}" for at, result in enumerate(results)}
     return page.of("EvaluationResults", results, lambda result: rank[id(result)], lambda result: result)
 
@@ -154,18 +154,22 @@ def _keys_of(document: Any) -> set[str]:
 async def get_context_keys_for_principal_policy(call: Call) -> Answer:
     """The keys of conditions that the policies of a user, group or role have."""
     entity = await source_of(call)
-    documents = [json.loads(text) for _, text in await identity_policies(call.records, entity)]
+    texts = [text for _, text in await identity_policies(call.records, entity)]
     boundary = entity.boundary and await managed_text(call.records, entity.account, entity.boundary)
-    return _context_keys(call, documents + ([json.loads(boundary)] if boundary else []))
+    return await _context_keys(call, texts + ([boundary] if boundary else []))
 
 
 @action("account")
 async def get_context_keys_for_custom_policy(call: Call) -> Answer:
     """The keys of conditions that policies have."""
-    return _context_keys(call, [])
+    return await _context_keys(call, [])
 
 
-def _context_keys(call: Call, documents: list[Any]) -> Answer:
-    given = call.parameters.texts("PolicyInputList")
-    documents += [json.loads(call.valid(text, "identity", DOCUMENT_MAX)) for text in given]
-    return {"ContextKeyNames": sorted(set().union(*map(_keys_of, documents)))}
+async def _context_keys(call: Call, texts: list[str]) -> Answer:
+    given = [await call.valid(text, "identity", DOCUMENT_MAX) for text in call.parameters.texts("PolicyInputList")]
+    found: set[str] = set()
+    for text in texts + given:
+        found |= _keys_of(json.loads(text))
+        # Others are served in between: a user may have hundreds of policies.
+        await asyncio.sleep(0)
+    return {"ContextKeyNames": sorted(found)}

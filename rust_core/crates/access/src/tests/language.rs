@@ -269,3 +269,52 @@ fn a_simulation_says_which_statement_decided() {
         assert!(simulate(bad).is_err());
     }
 }
+
+/// What S3 says to PutBucketPolicy with a condition on this key; empty if it takes it.
+fn put(kind: PolicyKind, action: &str, condition: &str) -> String {
+    let who = if kind == PolicyKind::Resource { r#""Principal": "*", "# } else { "" };
+    let resource = r#"["arn:aws:s3:::b", "arn:aws:s3:::b/*"]"#;
+    let statement =
+        format!(r#""Effect": "Deny", {who}"Action": {action}, "Resource": {resource}, "Condition": {{{condition}}}"#);
+    let policy = Policy::parse(&document(&[&statement]), kind, None);
+    policy.and_then(|policy| policy.check_put()).err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn conditions_of_a_bucket_policy_are_those_of_its_actions() {
+    const UNKNOWN: &str = "Policy has an invalid condition key";
+    const APART: &str = "Conditions do not apply to combination of actions and resources in statement";
+    for (action, key, expected) in [
+        (r#""s3:GetObject""#, "aws:NoSuchKey", UNKNOWN),
+        (r#""s3:GetObject""#, "aws:PrincipalTag/", UNKNOWN),
+        (r#""s3:GetObject""#, "s3:NoSuchKey", UNKNOWN),
+        (r#""s3:GetObject""#, "iam:PolicyARN", UNKNOWN),
+        (r#""s3:GetObject""#, "AWS:SourceVpce", ""),
+        (r#""s3:GetObject""#, "aws:PrincipalTag/team", ""),
+        (r#""s3:GetObject""#, "s3:DataAccessPointAccount", ""),
+        (r#""s3:GetObject""#, "s3:prefix", APART),
+        (r#""s3:GetObject""#, "s3:x-amz-acl", APART),
+        (r#""s3:PutObject""#, "s3:x-amz-acl", ""),
+        (r#""s3:PutObject""#, "s3:ExistingObjectTag/a", APART),
+        (r#""s3:GetObject""#, "s3:ExistingObjectTag/a", ""),
+        (r#""s3:DeleteObject""#, "s3:VersionId", APART),
+        (r#"["s3:GetObject", "s3:ListBucket"]"#, "s3:prefix", ""),
+        (r#""s3:List*""#, "s3:max-keys", ""),
+        (r#""s3:*""#, "s3:object-lock-mode", ""),
+        (r#""*""#, "s3:prefix", ""),
+    ] {
+        let condition = format!(r#""StringEquals": {{"{key}": "x"}}"#);
+        assert_eq!(put(PolicyKind::Resource, action, &condition), expected, "{action} {key}");
+        // Those of IAM name what they like.
+        assert_eq!(put(PolicyKind::Identity, action, &condition), "", "{action} {key}");
+    }
+    for address in
+        ["", "x", "192.0.2", "192.0.2.0/33", "192.0.2.0/", "192.0.2.256", "2001:db8::/129", "192.0.2.1-9", "*"]
+    {
+        for operator in ["IpAddress", "NotIpAddress", "IpAddressIfExists", "ForAnyValue:IpAddress"] {
+            let condition = format!(r#""{operator}": {{"aws:SourceIp": ["192.0.2.1", "{address}"]}}"#);
+            let found = put(PolicyKind::Resource, r#""s3:GetObject""#, &condition);
+            assert_eq!(found, "Invalid IP address in Conditions", "{operator} {address}");
+        }
+    }
+}

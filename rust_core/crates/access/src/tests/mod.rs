@@ -1,6 +1,7 @@
 //! What the tests share: policies from the members of their statements, and requests by one user.
 
 mod conditions;
+mod cost;
 mod language;
 mod matching;
 mod order;

@@ -202,7 +202,7 @@ impl Gateway {
         let of_sender_alone =
             || authorize(&Request { resource_account: &identity.principal.account, ..request }, &of_sender);
         // Nor do lists let another account into what is restricted to its own.
-        if let (Some(bucket), false) = (&bucket, restricted || matches!(decision, AccessDecision::ExplicitDeny(_))) {
+        if let (Some(bucket), false) = (&bucket, restricted || decision.is_final()) {
             let asked = AskedOfAcl { bucket, question, is_own, decision: &decision, found: &found };
             match self.ask_acl(identities, &asked, circumstances, &|| of_sender_alone().is_allowed())? {
                 Some(true) => decision = AccessDecision::Allowed(None),
@@ -327,6 +327,7 @@ impl Gateway {
             AccessDecision::ImplicitDeny(missing) => {
                 format!("because no {} allows the {action} action", kind_of(missing))
             }
+            AccessDecision::TooCostly(_) => "because the policies that apply take too much to compare".to_owned(),
             AccessDecision::Allowed(_) => String::new(),
         };
         let statement = self.options.dev.then(|| statement_of(requester, decision)).flatten();

@@ -27,12 +27,12 @@ impl LoggedDecision {
     pub fn line<'a>(&'a self, requester: &'a Requester) -> note::AccessDecision<'a> {
         let (allowed, reason) = match self.decision {
             AccessDecision::Allowed(reason) => (true, reason),
-            AccessDecision::ExplicitDeny(reason) => (false, Some(reason)),
+            AccessDecision::ExplicitDeny(reason) | AccessDecision::TooCostly(reason) => (false, Some(reason)),
             AccessDecision::ImplicitDeny(_) => (false, None),
         };
         let missing = match self.decision {
             AccessDecision::ImplicitDeny(missing) => Some(kind_of(missing)),
-            AccessDecision::Allowed(_) | AccessDecision::ExplicitDeny(_) => None,
+            AccessDecision::Allowed(_) | AccessDecision::ExplicitDeny(_) | AccessDecision::TooCostly(_) => None,
         };
         let (policy, statement, sid) = match reason.map(|reason| (self.found(requester, reason), reason)) {
             Some(((name, policy), Reason { statement, .. })) => {
@@ -49,7 +49,11 @@ impl LoggedDecision {
         if let Some(missing) = missing {
             return format!("no {missing} allows {action}");
         }
-        let what = if allowed { "allows" } else { "denies" };
+        let what = match self.decision {
+            AccessDecision::TooCostly(_) => "takes too much to compare, which denies",
+            _ if allowed => "allows",
+            _ => "denies",
+        };
         let sid = sid.map(|sid| format!(" {sid}")).unwrap_or_default();
         let (statement, policy) = (statement.unwrap_or_default(), policy.unwrap_or("nothing"));
         format!("statement {statement}{sid} of {policy} {what} {action}")

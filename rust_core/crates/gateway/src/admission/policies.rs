@@ -23,6 +23,16 @@ pub fn compile(text: &str, kind: PolicyKind, bucket: Option<&str>) -> Result<Pol
     }
 }
 
+/// The same for a policy that is to be put, which is refused for more: see [`Policy::check_put`].
+///
+/// # Errors
+/// As of [`compile`].
+pub fn compile_new(text: &str, kind: PolicyKind, bucket: Option<&str>) -> Result<Policy, String> {
+    let policy = compile(text, kind, bucket)?;
+    policy.check_put().map_err(|error| error.to_string())?;
+    Ok(policy)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! What is checked of a policy before a bucket gets it.
 
 use crate::admission::identities::Requester;
-use crate::admission::policies::compile;
+use crate::admission::policies::compile_new;
 use crate::gateway::Gateway;
 use orcas_access::PolicyKind;
 use orcas_record::Bucket;
@@ -16,7 +16,7 @@ impl Gateway {
         let malformed = |message: String| S3Error::with(ErrorCode::MalformedPolicy, message);
         let text = std::str::from_utf8(text).map_err(|_| malformed("This policy contains invalid Json".to_owned()))?;
         let name = std::str::from_utf8(&bucket.name).unwrap_or_default();
-        let policy = compile(text, PolicyKind::Resource, Some(name)).map_err(malformed)?;
+        let policy = compile_new(text, PolicyKind::Resource, Some(name)).map_err(malformed)?;
         let identities = self.identities();
         if !policy.principals().all(|principal| identities.knows(principal)) {
             return Err(malformed("Invalid principal in policy".to_owned()));

@@ -131,6 +131,10 @@ impl Error {
                 "; `orcas fsck` shows what is damaged, `orcas fsck --repair --accept-loss` gives it up, so that the \
                  store opens, and `orcas serve --salvage` serves what is intact, read-only"
             }
+            Self::StorageFull => {
+                "; make room on its file system, or in the quota of its user: a start needs up to 8 MiB, and as much as \
+                 the index has if that must be rebuilt"
+            }
             Self::Io { .. }
             | Self::Locked { .. }
             | Self::Busy { .. }
@@ -140,7 +144,6 @@ impl Error {
             | Self::NamedKeyUnusable { .. }
             | Self::NoCustomerKey
             | Self::NoNewKey { .. }
-            | Self::StorageFull
             | Self::UnderReserve { .. }
             | Self::ReadOnly { .. }
             | Self::Closed => "",

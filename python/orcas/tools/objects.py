@@ -19,6 +19,8 @@ from orcas.tools.session import RefusedError, Response, Session, no_bucket
 # Any: not all servers have that of the documentation.
 _NAMESPACE: Final = "{*}"
 _DOCUMENT_MAX: Final = 16 << 20
+# Of a size that may be true.
+_DIGITS_MAX: Final = 19
 USER: Final = "x-amz-meta-"
 # Headers of an object that say something about it, beside its size and times.
 KEPT: Final = (
@@ -105,7 +107,7 @@ def listed(session: Session, bucket: str, prefix: bytes = b"") -> Iterator[Liste
         query += f"encoding-type=url&list-type=2&max-keys=1000&prefix={quote(prefix, safe='')}"
         document = _document(session, f"/{quote(bucket, safe='')}", query)
         for entry in document.iterfind(f"{_NAMESPACE}Contents"):
-            yield Listed(_key(document, entry), int(_text(entry, "Size")), _text(entry, "ETag").strip('"'))
+            yield Listed(_key(document, entry), _size(session, entry), _text(entry, "ETag").strip('"'))
         token = _text(document, "NextContinuationToken")
         if not token:
             return
@@ -116,7 +118,7 @@ def listed_versions(session: Session, bucket: str, prefix: bytes = b"") -> Itera
 
     Raises:
         RefusedError: there is no such bucket.
-        UnavailableError: the server lists them in another order, from which that of a key cannot be told.
+        UnavailableError: the server lists them in another order, from which that of a key cannot be told, or no sizes.
     """
     key, key_marker, id_marker = b"", b"", ""
     while True:
@@ -134,10 +136,10 @@ def listed_versions(session: Session, bucket: str, prefix: bytes = b"") -> Itera
                         f"The server at {session.transport.host} does not list the versions of {bucket} in order: "
                         "leave out --versions."
                     )
+                size = _size(session, entry) if kind == "Version" else 0
                 yield Version(
-                    key, int(_text(entry, "Size") or 0), _text(entry, "ETag").strip('"'), _text(entry, "VersionId"),
-                    kind == "DeleteMarker",
-                )  # fmt: skip
+                    key, size, _text(entry, "ETag").strip('"'), _text(entry, "VersionId"), kind == "DeleteMarker"
+                )
         key_marker, id_marker = _key(document, document, "NextKeyMarker"), _text(document, "NextVersionIdMarker")
         if _text(document, "IsTruncated") != "true":
             return
@@ -161,9 +163,13 @@ def opened(session: Session, bucket: str, key: bytes) -> Iterator[Opened | None]
                 "`orcas fsck` says what is lost.",
             )
         headers = answer.headers
-        modified = email.utils.parsedate_to_datetime(headers["last-modified"]).timestamp()
+        size = _number(session, headers.get("content-length", ""))
+        try:
+            modified = email.utils.parsedate_to_datetime(headers.get("last-modified", "")).timestamp()
+        except (ValueError, OverflowError):
+            raise _no_s3(session) from None
         yield Opened(
-            answer, int(headers["content-length"]), headers.get("etag", "").strip('"'), modified,
+            answer, size, headers.get("etag", "").strip('"'), modified,
             {name: headers[name] for name in KEPT if name in headers},
             {name.removeprefix(USER): value for name, value in headers.items() if name.startswith(USER)},
         )  # fmt: skip
@@ -179,10 +185,15 @@ def _document(session: Session, path: str, query: str) -> ET.Element:
         body = answer.read(_DOCUMENT_MAX)
     try:
         return ET.fromstring(body)  # noqa: S314 - the operator's own server; expat bounds the growth of entities
-    except ET.ParseError:
-        raise UnavailableError(
-            f"The server at {session.transport.host} does not speak S3: name the address of an S3 server."
-        ) from None
+    # The others: encodings that expat does not know.
+    except (ET.ParseError, LookupError, ValueError):
+        raise _no_s3(session) from None
+
+
+def _no_s3(session: Session) -> UnavailableError:
+    return UnavailableError(
+        f"The server at {session.transport.host} does not speak S3: name the address of an S3 server."
+    )
 
 
 def _refused(answer: Response, what: str) -> RefusedError:
@@ -193,7 +204,7 @@ def reason(answer: Response) -> str:
     """The message of an error document, without the full stop; the status if there is none."""
     try:
         document = ET.fromstring(answer.read(1 << 20))  # noqa: S314 - as above
-    except ET.ParseError:
+    except (ET.ParseError, LookupError, ValueError):
         return f"status {answer.status}"
     message = document.findtext("Message") or f"status {answer.status}"
     return message.rstrip(".")
@@ -203,6 +214,16 @@ def _key(document: ET.Element, entry: ET.Element, name: str = "Key") -> bytes:
     """The key of an entry of a list. A few servers do not encode keys although they were asked to."""
     key = _text(entry, name)
     return unquote_to_bytes(key.replace("+", " ")) if _text(document, "EncodingType") == "url" else key.encode()
+
+
+def _size(session: Session, entry: ET.Element) -> int:
+    return _number(session, _text(entry, "Size"))
+
+
+def _number(session: Session, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+        raise _no_s3(session)
+    return int(text)
 
 
 def _text(element: ET.Element, name: str) -> str:

@@ -193,3 +193,26 @@ def test_a_source_that_does_not_know_parts(source: Target, target: Target, bucke
     assert (done["copied"], done["unverified"], done["not_kept"]) == (1, 0, {"ETag of parts": 1})
     assert (again["copied"], again["present"]) == (0, 1)
     assert read(target.client(), bucket, "parts") == content(5 * MIB) + content(15 * MIB) + b"end"
+
+
+@pytest.mark.parametrize(
+    ("shown", "instead"),
+    [
+        ("<Size>1</Size>", "<Size>many</Size>"), ("<Size>1</Size>", ""), ("<Size>1</Size>", "<Size>-1</Size>"),
+        ("<Size>1</Size>", "<Size>\u0661</Size>"), ('encoding="UTF-8"', 'encoding="none"'),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("option", ["", "--versions"])
+def test_a_source_whose_lists_cannot_be_read(
+    source: Target, bucket: str, importing: Importing, shown: str, instead: str, option: str
+) -> None:
+    put_keys(source, bucket, ["k"])
+
+    def tamper(_: str, target: str, answer: Answer) -> None:
+        if "max-keys=1000" in target:
+            assert shown.encode() in answer.body
+            answer.body = answer.body.replace(shown.encode(), instead.encode())
+
+    with tampering(source.server.endpoint, tamper) as proxy:
+        sentence = importing(f"{proxy.url}/{bucket}", *option.split(), code=69)
+    assert "does not speak S3: name the address of an S3 server." in sentence

@@ -116,7 +116,8 @@ class Side:
         _, answer = self.ask(method, path, query, **rest)
         try:
             return ET.fromstring(answer)  # noqa: S314 - expat bounds the growth of entities
-        except ET.ParseError:
+        # The others: encodings that expat does not know.
+        except (ET.ParseError, LookupError, ValueError):
             raise ObjectError(f"{self._name} gave an answer that is not XML") from None
 
     def has(self, path: str, query: dict[str, str]) -> bool:
@@ -136,7 +137,7 @@ class Side:
 
     def _refused(self, answer: Response) -> ObjectError:
         code, message = f"status {answer.status}", ""
-        with contextlib.suppress(ET.ParseError, OrcasError):
+        with contextlib.suppress(ET.ParseError, LookupError, ValueError, OrcasError):
             document = ET.fromstring(answer.read(1 << 20))  # noqa: S314 - expat bounds the growth of entities
             code, message = document.findtext("Code") or code, document.findtext("Message") or ""
         text = f"{code}: {message.rstrip('.')}" if message else code

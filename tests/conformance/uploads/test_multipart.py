@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from tests.fixtures.checksums import content_md5, etag, multipart_etag
-from tests.fixtures.targets import KINDS, MIB, content, keys_of, read, refusal
+from tests.fixtures.targets import KINDS, MIB, Target, content, keys_of, read, refusal
 from tests.fixtures.uploads import Upload, begin, listed_parts
 from tests.fixtures.wire import Wire
 
@@ -128,9 +129,44 @@ def test_an_aborted_upload_is_gone(s3: Any, bucket: str) -> None:
     assert refusal(upload.put, number=1, body=b"x") == (404, "NoSuchUpload")
     assert refusal(upload.complete, parts=[(1, etag(content(70_000)))]) == (404, "NoSuchUpload")
     assert refusal(s3.list_parts, **upload.arguments) == (404, "NoSuchUpload")
-    assert refusal(s3.abort_multipart_upload, **upload.arguments) == (404, "NoSuchUpload")
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
     assert keys_of(s3, bucket) == []
+
+
+@pytest.mark.parametrize("ends", ["abort", "complete"])
+def test_an_upload_that_has_ended_can_be_aborted(s3: Any, bucket: str, ends: str) -> None:
+    upload = begin(s3, bucket, "k")
+    upload.put(1, b"x")
+    if ends == "complete":
+        upload.complete()
+    for _ in range(3):
+        assert s3.abort_multipart_upload(**upload.arguments)["ResponseMetadata"]["HTTPStatusCode"] == 204
+    assert keys_of(s3, bucket) == (["k"] if ends == "complete" else [])
+    # It was another object's.
+    elsewhere = upload.arguments | {"Key": "other"}
+    assert refusal(s3.abort_multipart_upload, **elsewhere) == (404, "NoSuchUpload")
+    s3.create_bucket(Bucket=f"{bucket}-other")
+    elsewhere = upload.arguments | {"Bucket": f"{bucket}-other"}
+    assert refusal(s3.abort_multipart_upload, **elsewhere) == (404, "NoSuchUpload")
+
+
+@pytest.mark.parametrize("ends", ["abort", "complete"])
+def test_whoever_may_not_abort_learns_nothing_of_uploads_that_have_ended(
+    target: Target, s3: Any, bucket: str, ends: str
+) -> None:
+    upload = begin(s3, bucket, "k")
+    upload.put(1, b"x")
+    s3.abort_multipart_upload(**upload.arguments) if ends == "abort" else upload.complete()
+    iam = target.server.client("iam")
+    iam.create_user(UserName=bucket)
+    statement = {"Effect": "Allow", "NotAction": "s3:AbortMultipartUpload", "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    iam.put_user_policy(UserName=bucket, PolicyName="own", PolicyDocument=policy)
+    key = iam.create_access_key(UserName=bucket)["AccessKey"]
+    wire = target.wire.using(access_key=key["AccessKeyId"], secret_key=key["SecretAccessKey"])
+    for upload_id in (upload.id, "0" * 32):
+        answer = wire("DELETE", f"/{bucket}/k", f"uploadId={upload_id}")
+        assert (answer.status, answer.code) == (403, "AccessDenied")
 
 
 @pytest.mark.parametrize("upload_id", ["x", "made-up", "0" * 32, "A" * 300, "ü", "../x", "%00"])

@@ -13,6 +13,7 @@ use crate::admission::bounds::lockouts::{LockoutOptions, Lockouts};
 use crate::admission::bounds::replays::Replays;
 use crate::admission::identities::{Identities, IdentityTables};
 use crate::objects::challenge::Challenger;
+use crate::objects::upload_ids::Aborted;
 use crate::requests::response::Envelope;
 use crate::requests::store_body::StoreBody;
 use orcas_base::buffers::Buffers;
@@ -116,6 +117,7 @@ pub struct Gateway {
     pub replays: Replays,
     /// Addresses that have sent many wrong signatures.
     pub lockouts: Lockouts,
+    pub aborted: Aborted,
     pub prefixes: Arc<Prefixes>,
     pub metrics: RequestMetrics,
     pub watch: Watch,
@@ -165,6 +167,7 @@ impl Gateway {
             engine,
             meter: UsageMeter::new(options.meters_usage, now_ms),
             lockouts: Lockouts::new(&options.lockout),
+            aborted: Aborted::default(),
             watch: Watch::new(options.slow_request, options.metrics, options.traces),
             options,
             identities: RwLock::new(Arc::new(identities)),

@@ -132,7 +132,16 @@ pub(crate) fn abort(
     upload: UploadId,
     idle_since_ms: Option<u64>,
 ) -> Result<Decision, Failure> {
-    let open = open_upload(view, bucket, key, upload)?;
+    let open = match open_upload(view, bucket, key, upload) {
+        Err(Failure::Refused(Refusal::NoSuchUpload)) if idle_since_ms.is_none() => {
+            // Clients clean up after an answer to CompleteMultipartUpload that they have lost.
+            let bucket = live_bucket(view, bucket)?;
+            let completed = view.completed(upload)?.filter(|it| it.key == key && belongs(view, &bucket, it));
+            completed.ok_or(Refusal::NoSuchUpload)?;
+            return Ok(Decision::without_records(Outcome::Done));
+        }
+        found => found?,
+    };
     if let Some(since_ms) = idle_since_ms {
         let parts = view.parts(upload)?;
         let last_ms = parts.values().map(|part| part.modified_ms).fold(open.initiated_ms, u64::max);
@@ -218,11 +227,8 @@ fn repeated(view: &dyn View, bucket: &Bucket, complete: &Complete, request: &[u8
     let completed = view.completed(complete.upload)?;
     let asked = |completed: &Completed| completed.request == *request && completed.key == complete.key;
     let Some(completed) = completed.filter(asked) else { return Err(Refusal::NoSuchUpload.into()) };
-    // A bucket is older than the layers that are made for it, but for the first one of a fork, which is one record older.
-    // So the layer was not that of an earlier bucket with the same name.
-    let was_its_layer = || view.bucket(completed.bucket).is_none() && completed.bucket.0 + 1 >= bucket.id.0;
     let is_known = bucket.stack().contains(&completed.bucket)
-        || was_its_layer()
+        || belongs(view, bucket, &completed)
             && layers::version(view, bucket, &complete.key, completed.version_id)?
                 .is_some_and(|shown| shown.version.etag == completed.etag);
     if is_known {
@@ -230,6 +236,14 @@ fn repeated(view: &dyn View, bucket: &Bucket, complete: &Complete, request: &[u8
     } else {
         Err(Refusal::NoSuchUpload.into())
     }
+}
+
+/// Whether an upload was one of this bucket, into a layer that it has or had.
+fn belongs(view: &dyn View, bucket: &Bucket, completed: &Completed) -> bool {
+    // A bucket is older than the layers that are made for it, but for the first one of a fork, which is one record older.
+    // So the layer was not that of an earlier bucket with the same name.
+    let was_its_layer = || view.bucket(completed.bucket).is_none() && completed.bucket.0 + 1 >= bucket.id.0;
+    bucket.stack().contains(&completed.bucket) || was_its_layer()
 }
 
 fn request_digest(parts: &[CompletePart]) -> [u8; 32] {

@@ -1,4 +1,5 @@
-//! AbortMultipartUpload.
+//! AbortMultipartUpload. Like S3, it answers once more for an upload that was aborted or completed before: clients abort in
+//! their clean-up.
 
 use std::sync::Arc;
 
@@ -7,9 +8,9 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::objects::upload_ids::named_upload;
 use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
-use crate::requests::response::{HeaderBlock, Response};
+use crate::requests::response::HeaderBlock;
 use orcas_bodies::problem::Problem;
-use orcas_decide::{Intent, Outcome};
+use orcas_decide::{Failure, Intent, Outcome, Refusal};
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::Named;
 
@@ -28,15 +29,21 @@ impl Operation for AbortMultipartUpload {
     fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
         let Self { bucket, key, upload } = &pending.input;
         let (bucket, key, upload) = (bucket.id, key.clone(), *upload);
-        Ok(pending.submit(Intent::AbortUpload { bucket, key, upload, idle_since_ms: None }, slot))
+        let intent = Intent::AbortUpload { bucket, key, upload, idle_since_ms: None };
+        Ok(pending.submit_then(intent, slot, |pending, decision| {
+            let Self { bucket, key, upload } = &pending.input;
+            let aborted = &pending.gateway.aborted;
+            match decision {
+                Ok(Outcome::Done) => aborted.keep(bucket.id, key, *upload),
+                Ok(_) => return Err(wrong_outcome()),
+                Err(Failure::Refused(Refusal::NoSuchUpload)) if aborted.has(bucket.id, key, *upload) => {}
+                Err(failure) => return Err(failure.into()),
+            }
+            Ok(pending.envelope.empty(204, HeaderBlock::new()).into())
+        }))
     }
 
     fn named(&self) -> Named<'_> {
         named_upload(&self.bucket, &self.key, self.upload)
-    }
-
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
-        let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(pending.envelope.empty(204, HeaderBlock::new()))
     }
 }

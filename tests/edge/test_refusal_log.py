@@ -97,8 +97,8 @@ def test_every_part_of_the_server_reports_its_refusals(logged: Running) -> None:
     assert line_of(logged, wire("GET", "/no-such-bucket/k"))["code"] == "NoSuchBucket"
     assert line_of(logged, wire("HEAD", "/no-such-bucket"))["operation"] == "HeadBucket"
     assert line_of(logged, wire("PUT", "/bucket", "cors"))["operation"] == "PutBucketCors"
-    upside_down = line_of(logged, wire("GET", "/Not_A_Bucket/k"))
-    assert (upside_down["code"], upside_down["path"]) == ("InvalidBucketName", "/Not_A_Bucket/k")
+    upside_down = line_of(logged, wire("GET", "/Not+A+Bucket/k"))
+    assert (upside_down["code"], upside_down["path"]) == ("InvalidBucketName", "/Not+A+Bucket/k")
     admin = line_of(logged, wire.using(secret_key="wrong")("GET", "/_orcas/admin/stats"))
     assert (admin["status"], admin["code"], admin["path"]) == (403, "SignatureDoesNotMatch", "/_orcas/admin/stats")
     assert line_of(logged, wire("GET", "/_orcas/admin/jobs/none"))["code"] == "NoSuchJob"

@@ -137,6 +137,20 @@ def test_bad_names_are_refused(wire: Wire, name: str) -> None:
     assert (answer.status, answer.code) == (400, "InvalidBucketName")
 
 
+@pytest.mark.parametrize("name", ["A_Bucket", "a" * 69, "a" * 255, "xn--puny", "UPPER", "a..b", "-ab"])
+def test_no_bucket_has_a_name_that_only_the_old_rule_allows(wire: Wire, bucket: str, name: str) -> None:
+    for method, path, query in [
+        ("GET", f"/{name}/k", ""), ("PUT", f"/{name}/k", ""), ("GET", f"/{name}", ""), ("GET", f"/{name}", "policy"),
+        ("DELETE", f"/{name}", ""), ("POST", f"/{name}/k", "uploads"), ("DELETE", f"/{name}/k", ""),
+    ]:  # fmt: skip
+        answer = wire(method, path, query)
+        assert (answer.status, answer.code, answer.error["BucketName"]) == (404, "NoSuchBucket", name)
+    copy = wire("PUT", f"/{bucket}/k", headers={"x-amz-copy-source": f"/{name}/k"})
+    assert (copy.status, copy.code) == (404, "NoSuchBucket")
+    created = wire("PUT", f"/{name}")
+    assert (created.status, created.code) == (400, "InvalidBucketName")
+
+
 @pytest.mark.parametrize(
     "name", ["abc", "a" * 63, "a.b.c", "1a2", "docs", "openapi.json", "redoc", "health", "favicon.ico"]
 )

@@ -69,7 +69,7 @@ UNKNOWN_CHECKSUM = "The algorithm type you specified in x-amz-checksum- header i
             "InvalidArgument",
             "Invalid copy source bucket name",
         ),
-        ("PUT /{bucket}/k", {"x-amz-copy-source": "Upper/k"}, "InvalidArgument", "Invalid copy source bucket name"),
+        ("PUT /{bucket}/k", {"x-amz-copy-source": "ab/k"}, "InvalidArgument", "Invalid copy source bucket name"),
         (
             "PUT /{bucket}/k",
             {"x-amz-copy-source": "/{bucket}/k", "x-amz-tagging-directive": "MOVE"},

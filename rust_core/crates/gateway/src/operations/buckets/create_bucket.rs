@@ -23,6 +23,7 @@ use orcas_s3::headers::bucket_arn;
 use orcas_s3::object_lock::enabled_for_bucket;
 use orcas_s3::stored_headers::LOCATION;
 use orcas_s3::support::{OF_A_NEW_BUCKET, Understood};
+use orcas_s3::target::valid_bucket_name;
 use orcas_s3::xml::requests::create_bucket;
 use orcas_s3::{ErrorCode, Named, S3Error, tags};
 
@@ -127,8 +128,12 @@ impl Operation for CreateBucket {
         Understood { extensions: OF_A_BUCKET, attributes: OF_A_NEW_BUCKET, ..Understood::NOTHING };
 
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let name = context.bucket_name()?;
+        if !valid_bucket_name(name) {
+            return Err(S3Error::new(ErrorCode::InvalidBucketName).field("BucketName", name).into());
+        }
         Ok(Self {
-            name: context.bucket_name()?.to_owned(),
+            name: name.to_owned(),
             owner: context.requester.owner.clone(),
             settings: read_change(context.headers())?.applied_to(BucketSettings::default()),
             object_lock: enabled_for_bucket(context.headers())?,

@@ -151,6 +151,14 @@ def test_no_bucket_has_a_name_that_only_the_old_rule_allows(wire: Wire, bucket: 
     assert (created.status, created.code) == (400, "InvalidBucketName")
 
 
+def test_a_bucket_may_name_the_region_of_the_server(s3: Any, wire: Wire, bucket: str) -> None:
+    body = b"<CreateBucketConfiguration><LocationConstraint>us-east-1</LocationConstraint></CreateBucketConfiguration>"
+    assert wire("PUT", f"/{bucket}-named", body=body).status == 200
+    assert s3.get_bucket_location(Bucket=f"{bucket}-named")["LocationConstraint"] is None
+    # Again, as without a constraint.
+    assert wire("PUT", f"/{bucket}-named", body=body).status == 200
+
+
 @pytest.mark.parametrize(
     "name", ["abc", "a" * 63, "a.b.c", "1a2", "docs", "openapi.json", "redoc", "health", "favicon.ico"]
 )

@@ -391,9 +391,6 @@ CONFIGURATIONS = [
     Case("PUT /{b}-2", 400, "InvalidLocationConstraint", "The specified location-constraint is not valid",
          body="<CreateBucketConfiguration><LocationConstraint>No_Region</LocationConstraint>"
          "</CreateBucketConfiguration>", fields={"LocationConstraint": "No_Region"}),
-    Case("PUT /{b}-2", 400, "InvalidLocationConstraint", "The specified location-constraint is not valid",
-         body="<CreateBucketConfiguration><LocationConstraint>us-east-1</LocationConstraint>"
-         "</CreateBucketConfiguration>", fields={"LocationConstraint": "us-east-1"}),
     Case("PUT /{b}?versioning", 400, "MissingRequestBodyError", "Request Body is empty"),
     Case("PUT /{b}?requestPayment", 400, "MalformedXML", MALFORMED,
          body="<RequestPaymentConfiguration><Payer>Me</Payer></RequestPaymentConfiguration>"),

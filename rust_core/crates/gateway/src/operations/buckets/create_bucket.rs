@@ -163,14 +163,13 @@ impl Operation for CreateBucket {
     }
 }
 
-/// A strict store has one region; another accepts any name that could be one, since clients make them up. As on S3, the
-/// endpoint of `us-east-1` does not accept its own name: buckets without a constraint are there.
+/// A strict store has one region; another accepts any name that could be one, since clients make them up. Unlike on S3, it
+/// may be the server's own also where that is `us-east-1`: newer clients always name it.
 fn check_region(gateway: &Gateway, region: &str) -> Result<(), S3Error> {
     const REGION_LEN_MAX: usize = 64;
     let plausible = region.len() <= REGION_LEN_MAX
         && region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-    let superfluous = region == LENIENT_REGION && gateway.options.region == LENIENT_REGION;
-    if !plausible && region != EU || superfluous {
+    if !plausible && region != EU {
         return Err(S3Error::new(ErrorCode::InvalidLocationConstraint).field("LocationConstraint", region));
     }
     if gateway.options.strict_region && region != gateway.options.region {

@@ -220,6 +220,8 @@ def test_conditions(
     else:
         assert (answer.status, answer.code) == (403, "AccessDenied")
         assert answer.error["Message"] == f"Invalid according to Policy: {reason}"
+        # Some clients read it with a regular expression.
+        assert f"<Message>Invalid according to Policy: {reason}</Message>".encode() in answer.body
         assert keys_of(s3, bucket) == []
 
 

@@ -183,7 +183,7 @@ fn each_key_of_a_deletion_is_refused_on_its_own() {
     assert_eq!((answer.status, shown_body(&answer)), (200, shown_body(&before)));
     let document = shown_body(&answer);
     for (key, action) in [("a", "s3:DeleteObject"), ("b", "s3:DeleteObjectVersion")] {
-        let refused = format!("perform: {action} on resource: &quot;arn:aws:s3:::bucket/{key}&quot;");
+        let refused = format!("perform: {action} on resource: \"arn:aws:s3:::bucket/{key}\"");
         assert!(document.contains(&refused), "{document}");
     }
     assert_eq!(document.matches("<Code>AccessDenied</Code>").count(), 2);

@@ -23,7 +23,7 @@ pub const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 pub const DOCUMENT_LEN_MAX: usize = 3 << 20;
 
 /// How characters that XML 1.0 cannot hold are written.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Illegal {
     /// As a numeric reference: what AWS does in listings, so that keys survive lenient parsers.
     Reference,
@@ -113,7 +113,8 @@ impl XmlWriter {
         self.element(name, value, Illegal::Reference);
     }
 
-    /// An element whose text may be anything; forbidden characters become U+FFFD.
+    /// An element of an error, whose text may be anything; forbidden characters become U+FFFD. Quotes stand as they are, as
+    /// in the errors of S3.
     pub fn lossy(&mut self, name: &str, value: &[u8]) {
         self.element(name, value, Illegal::Replace);
     }
@@ -191,8 +192,8 @@ fn escape_into(out: &mut Vec<u8>, value: &[u8], illegal: Illegal) {
             '<' => out.extend_from_slice(b"&lt;"),
             '>' => out.extend_from_slice(b"&gt;"),
             '&' => out.extend_from_slice(b"&amp;"),
-            '"' => out.extend_from_slice(b"&quot;"),
-            '\'' => out.extend_from_slice(b"&apos;"),
+            '"' if illegal == Illegal::Reference => out.extend_from_slice(b"&quot;"),
+            '\'' if illegal == Illegal::Reference => out.extend_from_slice(b"&apos;"),
             '\r' => out.extend_from_slice(b"&#13;"),
             '\n' => out.extend_from_slice(b"&#10;"),
             character if !is_allowed(character) => match illegal {

@@ -101,7 +101,7 @@ fn attributes(body: &[u8]) {
 /// What is stored of a configuration is stored again as it is. Notifications can be read when an event comes.
 fn configurations(body: &[u8]) {
     let known = [EventTarget { name: "hook".to_owned(), kind: "webhook".to_owned() }];
-    let targets = Targets { region: "us-east-1", known: &known };
+    let targets = Targets { region: "us-east-1", known: Some(&known) };
     for kind in DocumentKind::ALL {
         let Ok(written) = stored(kind, body, "b", targets) else { continue };
         assert!(written.len() <= CONFIGURATION_LEN_MAX && is_readable(&written));

@@ -210,7 +210,7 @@ FREE = {
     "ContentDisposition",
     "ContentEncoding", "ContentLanguage", "ContentLength", "ContentType", "Delimiter", "Expires", "FetchOwner",
     "IfModifiedSince", "KeyMarker", "Marker", "Metadata", "ObjectLockEnabledForBucket", "Prefix", "ResponseExpires",
-    "StartAfter", "UploadIdMarker",
+    "SkipDestinationValidation", "StartAfter", "UploadIdMarker",
 }  # fmt: skip
 # What a call with many parameters leaves out, because it contradicts another one or needs a body of its own.
 CONTRADICTORY = {

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tests.fixtures.wire import Wire
 
 pytestmark = pytest.mark.conformance
 
@@ -32,6 +33,32 @@ def refusal(s3: Any, bucket: str, *queues: dict[str, Any]) -> dict[str, Any]:
 def rules(**filters: str) -> dict[str, Any]:
     listed = [{"Name": name, "Value": value} for name, value in filters.items()]
     return {"Filter": {"Key": {"FilterRules": listed}}}
+
+
+def test_a_target_need_not_exist_if_the_client_says_so(s3: Any, bucket: str) -> None:
+    wanted = {"QueueConfigurations": [queue(Id="a")]}
+    given = {"Bucket": bucket, "NotificationConfiguration": wanted}
+    with pytest.raises(ClientError, match="Unable to validate"):
+        s3.put_bucket_notification_configuration(**given, SkipDestinationValidation=False)
+    s3.put_bucket_notification_configuration(**given, SkipDestinationValidation=True)
+    assert s3.get_bucket_notification_configuration(Bucket=bucket)["QueueConfigurations"] == [queue(Id="a")]
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    # All else is checked.
+    with pytest.raises(ClientError, match="could not be parsed"):
+        s3.put_bucket_notification_configuration(
+            Bucket=bucket,
+            NotificationConfiguration={"QueueConfigurations": [queue("none")]},
+            SkipDestinationValidation=True,
+        )
+
+
+def test_only_notifications_have_destinations(wire: Wire, bucket: str) -> None:
+    body = b"<AccelerateConfiguration><Status>Suspended</Status></AccelerateConfiguration>"
+    header = "x-amz-skip-destination-validation"
+    answer = wire("PUT", f"/{bucket}", "accelerate", body=body, headers={header: "true"})
+    assert (answer.status, answer.code) == (501, "NotImplemented")
+    answer = wire("PUT", f"/{bucket}", "notification", body=b"<NotificationConfiguration/>", headers={header: "maybe"})
+    assert (answer.status, answer.code, answer.error["ArgumentName"]) == (400, "InvalidArgument", header)
 
 
 def test_a_target_that_the_server_does_not_have_is_named(s3: Any, bucket: str) -> None:

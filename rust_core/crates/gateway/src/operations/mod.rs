@@ -195,7 +195,7 @@ mod tests {
 
     /// Headers that only some operations take, and that need no action of their own: what they ask for, everybody may who
     /// may do the operation, as on S3.
-    const FREE: [&str; 22] = [
+    const FREE: [&str; 23] = [
         "x-amz-server-side-encryption",
         "x-amz-server-side-encryption-aws-kms-key-id",
         "x-amz-server-side-encryption-context",
@@ -213,6 +213,7 @@ mod tests {
         "x-amz-if-match-last-modified-time",
         "x-amz-if-match-size",
         "x-amz-transition-default-minimum-object-size",
+        "x-amz-skip-destination-validation",
         "x-amz-write-offset-bytes",
         "x-amz-orcas-instant-size",
         "x-amz-orcas-instant-sha256",

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
     use DocumentKind::{Accelerate, Cors, Encryption, RequestPayment, Tagging};
 
-    const NO_TARGETS: Targets<'_> = Targets { region: "us-east-1", known: &[] };
+    const NO_TARGETS: Targets<'_> = Targets { region: "us-east-1", known: Some(&[]) };
 
     fn store(kind: DocumentKind, body: &str) -> Result<String, ErrorCode> {
         let written = stored(kind, body.as_bytes(), "b-1", NO_TARGETS).map_err(|error| error.code)?;

@@ -11,7 +11,8 @@ pub struct EventTarget {
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a> {
     pub region: &'a str,
-    pub known: &'a [EventTarget],
+    /// `None`: the client wants destinations not to be checked.
+    pub known: Option<&'a [EventTarget]>,
 }
 
 /// The kinds that an ARN can name.

@@ -243,7 +243,7 @@ impl Rule {
             let message = "The notification destination service region is not valid for the bucket location constraint";
             return Err(S3Error::argument(message, "Arn", self.arn.as_bytes()));
         }
-        if targets.known.iter().any(|target| named.is(target)) {
+        if targets.known.is_none_or(|known| known.iter().any(|target| named.is(target))) {
             return Ok(());
         }
         let missing = format!("The destination {} does not exist", self.kind.names()[3]);
@@ -316,7 +316,7 @@ mod tests {
 
     fn store(content: &str) -> Result<String, S3Error> {
         let known = known();
-        let targets = Targets { region: "us-east-1", known: &known };
+        let targets = Targets { region: "us-east-1", known: Some(&known) };
         let body = format!("<{ROOT}>{content}</{ROOT}>");
         stored(body.as_bytes(), targets).map(|bytes| String::from_utf8(bytes).unwrap())
     }
@@ -345,7 +345,7 @@ mod tests {
                    <CloudFunction>arn:aws:lambda:::function:other</CloudFunction></CloudFunctionConfiguration>";
         let written = store(&format!("{all}{}", filtered("q", &[("SUFFIX", ".jpg"), ("prefix", "a+b%2F")]))).unwrap();
         let known = known();
-        let targets = Targets { region: "us-east-1", known: &known };
+        let targets = Targets { region: "us-east-1", known: Some(&known) };
         assert_eq!(stored(written.as_bytes(), targets), Ok(written.clone().into_bytes()));
         let list = notifications(written.as_bytes()).unwrap();
         let shown: Vec<(&str, &str)> = list.iter().map(|one| (one.target.as_str(), one.id.as_str())).collect();
@@ -469,7 +469,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "[<>/A-Za-z:* ]{0,80}") {
-            let targets = Targets { region: "r", known: &[] };
+            let targets = Targets { region: "r", known: Some(&[]) };
             let _ = stored(text.as_bytes(), targets);
             prop_assert_eq!(notifications(text.as_bytes()), None);
         }

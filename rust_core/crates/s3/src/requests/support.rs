@@ -151,6 +151,23 @@ pub const OF_AN_ANNOTATION: &[&str] = &[OBJECT_IF_MATCH];
 /// Those of one that removes an annotation.
 pub const OF_AN_ANNOTATION_REMOVAL: &[&str] = &[OBJECT_IF_MATCH, "x-amz-bypass-governance-retention"];
 
+/// The header of PutBucketNotificationConfiguration by which destinations need not exist.
+pub const SKIP_VALIDATION: &str = "x-amz-skip-destination-validation";
+pub const OF_A_NOTIFICATION: &[&str] = &[SKIP_VALIDATION];
+
+/// Whether destinations of notifications are not checked.
+///
+/// # Errors
+/// `InvalidArgument` for what is neither true nor false.
+pub fn skips_validation(headers: &Headers<'_>) -> Result<bool, S3Error> {
+    match headers.get(SKIP_VALIDATION).map(<[u8]>::trim_ascii) {
+        None => Ok(false),
+        Some(value) if value.eq_ignore_ascii_case(b"true") => Ok(true),
+        Some(value) if value.eq_ignore_ascii_case(b"false") => Ok(false),
+        Some(value) => Err(S3Error::argument("The value must be true or false", SKIP_VALIDATION, value)),
+    }
+}
+
 /// The header by which a deletion or a change of retention passes over governance mode.
 pub const OF_A_LOCK: &[&str] = &["x-amz-bypass-governance-retention"];
 

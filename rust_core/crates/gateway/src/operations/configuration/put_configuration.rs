@@ -12,14 +12,26 @@ use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Intent, Outcome};
 use orcas_record::{Bucket, DocumentKind};
-use orcas_s3::documents;
 use orcas_s3::event_targets::Targets;
+use orcas_s3::support::{OF_A_NOTIFICATION, SKIP_VALIDATION, Understood, skips_validation};
+use orcas_s3::{Operation as Name, S3Error, documents};
 
-pub struct PutConfiguration(Arc<Bucket>);
+pub struct PutConfiguration {
+    bucket: Arc<Bucket>,
+    /// Notifications may name targets that the server does not have.
+    skips_validation: bool,
+}
 
 impl Operation for PutConfiguration {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_A_NOTIFICATION, ..Understood::NOTHING };
+
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
-        context.bucket().map(Self)
+        if context.operation != Name::PutBucketNotificationConfiguration
+            && context.headers().get(SKIP_VALIDATION).is_some()
+        {
+            return Err(S3Error::header_not_implemented(SKIP_VALIDATION.as_bytes()).into());
+        }
+        Ok(Self { bucket: context.bucket()?, skips_validation: skips_validation(context.headers())? })
     }
 
     fn take(
@@ -41,7 +53,7 @@ impl Operation for PutConfiguration {
 
 impl PendingRequest<PutConfiguration> {
     fn intent(&self, body: &[u8]) -> Result<Intent, Problem> {
-        let bucket = &self.input.0;
+        let PutConfiguration { bucket, skips_validation } = &self.input;
         let kind = self.operation().spec().document.ok_or_else(|| self.operation().not_implemented())?;
         match kind {
             DocumentKind::Encryption => self.gateway.check_can_encrypt()?,
@@ -54,7 +66,8 @@ impl PendingRequest<PutConfiguration> {
             _ => {}
         }
         let options = &self.gateway.options;
-        let targets = Targets { region: &options.region, known: &options.event_targets };
+        let targets =
+            Targets { region: &options.region, known: (!skips_validation).then_some(&*options.event_targets) };
         let stored = || documents::stored(kind, body, name_of(bucket), targets);
         let document = self.read_document(stored)?.into();
         Ok(Intent::PutDocument { bucket: bucket.id, kind, document })

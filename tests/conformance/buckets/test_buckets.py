@@ -159,6 +159,11 @@ def test_a_bucket_may_name_the_region_of_the_server(s3: Any, wire: Wire, bucket:
     assert wire("PUT", f"/{bucket}-named", body=body).status == 200
 
 
+def test_lists_say_the_region_of_their_bucket(wire: Wire, bucket: str) -> None:
+    for method, query in (("HEAD", ""), ("GET", ""), ("GET", "list-type=2")):
+        assert wire(method, f"/{bucket}", query).headers["x-amz-bucket-region"] == "us-east-1"
+
+
 @pytest.mark.parametrize(
     "name", ["abc", "a" * 63, "a.b.c", "1a2", "docs", "openapi.json", "redoc", "health", "favicon.ico"]
 )

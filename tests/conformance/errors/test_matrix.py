@@ -129,13 +129,15 @@ REFUSED_BODIES: dict[str, Any] = {
 # Headers that the model does not list for each operation.
 ANY_ANSWER = {"date", "server", "connection", "content-length", "content-type", "x-amz-request-id", "x-amz-id-2"}
 # What Orcas adds: the version that a lock belongs to, that an annotation has ranges, and that objects with scripts get no
-# rights in a browser. The last is in the model of the newer operation with the same request.
+# rights in a browser. The region of a list is what S3 says too; the last is in the model of the newer operation with the
+# same request.
 ADDED = {
     **dict.fromkeys(("GetObject", "HeadObject"), "content-security-policy"),
     **dict.fromkeys(
         ("GetObjectLegalHold", "GetObjectRetention", "PutObjectLegalHold", "PutObjectRetention"), "x-amz-version-id"
     ),
     "GetObjectAnnotation": "accept-ranges",
+    **dict.fromkeys(("ListObjects", "ListObjectsV2"), "x-amz-bucket-region"),
     "PutBucketLifecycle": "x-amz-transition-default-minimum-object-size",
 }
 # What AWS answers in any case, where the model does not say so.

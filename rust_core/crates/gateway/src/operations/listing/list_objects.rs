@@ -183,6 +183,8 @@ impl<L: Listing> PendingRequest<L> {
             gateway.engine.list_objects_in(bucket, &list, &mut page)?
         };
         *buffer = page.document.end(next.as_deref(), keys.delimiter.is_some());
-        Ok(self.envelope.document(200, HeaderBlock::new(), buffer))
+        let mut headers = HeaderBlock::new();
+        headers.push("x-amz-bucket-region", gateway.region_of(bucket).as_bytes());
+        Ok(self.envelope.document(200, headers, buffer))
     }
 }

@@ -190,7 +190,8 @@ impl PartHead {
                 return Err(malformed());
             }
         }
-        let name = String::from_utf8(name.ok_or_else(malformed)?).map_err(|_| malformed())?;
+        let name = name.filter(|name| !name.is_empty()).ok_or_else(malformed)?;
+        let name = String::from_utf8(name).map_err(|_| malformed())?;
         Ok(Self { name, filename: filename.or_else(|| decoded(&encoded?)) })
     }
 }
@@ -327,6 +328,7 @@ pub(super) mod tests {
             ("--xy--\r\n", IncorrectNumberOfFilesInPostRequest),
             (&(part("name=a", "1") + "--xy--"), IncorrectNumberOfFilesInPostRequest),
             ("--xy\r\n\r\n\r\n\r\n", MalformedPOSTRequest),
+            (&part("name=\"\"; filename=f", ""), MalformedPOSTRequest),
             ("--xy\r\nno colon\r\n\r\n", MalformedPOSTRequest),
             ("--xy\r\nContent-Type: text/plain\r\n\r\n", MalformedPOSTRequest),
             ("--xy\r\nContent-Disposition: file; name=\"file\"\r\n\r\n", MalformedPOSTRequest),

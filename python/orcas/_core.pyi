@@ -28,6 +28,7 @@ __all__ = [
     "Form",
     "Health",
     "Keyring",
+    "ListeningPermit",
     "Load",
     "Maintenance",
     "MasterKeyError",
@@ -964,6 +965,13 @@ class KeyDocument(TypedDict):
     due_ms: int | None
 
 @final
+class ListeningPermit:
+    """The permission of somebody who is not root to listen to a bucket."""
+
+    def holds(self) -> bool:
+        """Whether it still holds."""
+
+@final
 class EventListener:
     """One stream of events: bytes to be sent, as they come."""
 
@@ -1505,6 +1513,13 @@ class Core:
 
         Raises:
             Refusal: an argument is wrong, there are no events, or too many listeners.
+        """
+
+    def authorize_listener(self, scope: MutableMapping[str, Any], bucket: str | None) -> ListeningPermit | None:
+        """Verify a request to listen to a bucket, or to all. None: root has sent it.
+
+        Raises:
+            Refusal: it may not, there is no such bucket, or its account has too many streams.
         """
 
     def end_listeners(self) -> None:

@@ -14,7 +14,7 @@ use super::admin::{
     BackupPin, LifecycleState, Maintenance, Pools, ReclaimState, ReclaimStats, Stats, UsageCounts, judge,
 };
 use super::errors::{StoreError, refusal_of, store_error};
-use super::events::{EventDeliveries, EventListener, EventsStats};
+use super::events::{EventDeliveries, EventListener, EventsStats, ListeningPermit};
 use super::requests::done::{self, Admission, Stages};
 use super::requests::head::{self, ScopeHead, byte_pairs, header_objects};
 use super::requests::{
@@ -569,6 +569,15 @@ impl Core {
         let options = ListenOptions { names, buckets, prefix, suffix, last_id, start };
         let inner = Listener::open(&self.gateway.events, options, format).map_err(refusal_of)?;
         Ok(EventListener { inner, responder: Arc::clone(&self.responder) })
+    }
+
+    /// Verifies a request to listen to a bucket, or to all. None: root has sent it.
+    fn authorize_listener(&self, scope: &Bound<'_, PyDict>, bucket: Option<&str>) -> PyResult<Option<ListeningPermit>> {
+        let ingress = head::ingress(scope, 0)?;
+        let scope = ScopeHead::of(scope)?;
+        let pairs = scope.pairs();
+        let permit = self.gateway.authorize_listener(&scope.head(&pairs)?, &ingress, bucket);
+        Ok(permit.map_err(|problem| refusal_of(problem.error))?.map(|inner| ListeningPermit { inner }))
     }
 
     /// Ends all streams of events, and refuses new ones.

@@ -20,12 +20,13 @@ from urllib.parse import quote
 import pytest
 from tests.fixtures.serving import Running, serving
 from tests.fixtures.signing import signed_headers
-from tests.fixtures.wire import Connection, request_head
+from tests.fixtures.wire import Connection, Wire, request_head
 
 TOKEN = "a-token-for-browsers"
 PATH = "/_orcas/events"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
 CREATED = quote("s3:ObjectCreated:*", safe="")
+NOTHING = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Action": "*", "Resource": "*"}]})
 
 
 @dataclass(frozen=True)
@@ -397,6 +398,93 @@ def test_minio_listeners_get_lines_that_are_messages(server: Running) -> None:
     for ping in ("0", "-1", "x", "3601", "0000003601", "1" * 5000):
         answer = wire("GET", "/minio", f"events=s3:ObjectCreated:*&ping={ping}")
         assert (answer.status, answer.code) == (400, "InvalidArgument")
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A user who may do everything with some buckets, and listens as MinIO's clients do."""
+
+    server: Running
+    name: str
+    key: dict[str, str]
+
+    @classmethod
+    def made(cls, server: Running, name: str) -> Listener:
+        iam = server.client("iam")
+        iam.create_user(UserName=name)
+        return cls(server, name, iam.create_access_key(UserName=name)["AccessKey"])
+
+    @property
+    def wire(self) -> Wire:
+        return self.server.wire.using(access_key=self.key["AccessKeyId"], secret_key=self.key["SecretAccessKey"])
+
+    def allow(self, *buckets: str) -> None:
+        arns = [f"arn:aws:s3:::{bucket}" for bucket in buckets]
+        statement = {"Effect": "Allow", "Action": "s3:*", "Resource": arns}
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        self.server.client("iam").put_user_policy(UserName=self.name, PolicyName="own", PolicyDocument=policy)
+
+    @contextlib.contextmanager
+    def hearing(self, bucket: str, query: str = "") -> Iterator[tuple[int, Iterator[bytes]]]:
+        """The status, and the pieces as they come."""
+        wire = self.wire
+        with wire.connect() as connection:
+            target = f"/{bucket}?events={CREATED}&ping=1{query}"
+            headers = signed_headers(wire.identity, "GET", self.server.url + target, {"host": wire.netloc})
+            connection.send(request_head("GET", target, headers))
+            response, pieces = connection.stream()
+            yield response.status, pieces
+
+    def hears(self, bucket: str) -> int:
+        with self.hearing(bucket) as (status, _):
+            return status
+
+
+def test_whoever_may_listens_to_a_bucket_as_long_as_that_holds(server: Running) -> None:
+    s3, iam, wire = server.client(), server.client("iam"), server.wire
+    for name in ("heard", "unheard", "gone"):
+        s3.create_bucket(Bucket=name)
+    user = Listener.made(server, "listener")
+    user.allow("heard", "gone", "never-was")
+    assert (user.hears("heard"), user.hears("unheard"), user.hears("never-was")) == (200, 403, 404)
+    # Those of all buckets, of whatever account, are root's.
+    everything = user.wire("GET", "/", f"events={CREATED}")
+    assert (everything.status, everything.code) == (403, "AccessDenied")
+    assert wire.send("GET", f"/heard?events={CREATED}", {"host": wire.netloc}).status == 403
+    for bucket, end in (
+        ("heard", lambda: user.allow("gone")),
+        ("gone", lambda: (s3.delete_bucket(Bucket="gone"), s3.create_bucket(Bucket="gone"))),
+        ("gone", lambda: iam.delete_access_key(UserName="listener", AccessKeyId=user.key["AccessKeyId"])),
+    ):
+        with user.hearing(bucket) as (status, pieces):
+            assert status == 200
+            assert next(pieces) == b'{"Records":null}\n'
+            end()
+            s3.put_object(Bucket=bucket, Key="secret", Body=b"1")
+            assert b"secret" not in b"".join(pieces)
+
+
+def test_an_account_has_its_share_of_streams(tmp_path: Path) -> None:
+    with serving(tmp_path, level="info", form="json") as server, contextlib.ExitStack() as held:
+        server.client().create_bucket(Bucket="many")
+        user = Listener.made(server, "many")
+        user.allow("many")
+        streams = [held.enter_context(user.hearing("many")) for _ in range(64)]
+        assert {status for status, _ in streams} == {200}
+        refused = user.wire("GET", "/many", f"events={CREATED}")
+        assert (refused.status, refused.code) == (503, "SlowDown")
+        # Those of root do not count.
+        root = held.enter_context(
+            Listener(server, "root", dict(zip(("AccessKeyId", "SecretAccessKey"), server.keys, strict=True))).hearing(
+                "many"
+            )
+        )
+        assert root[0] == 200
+        server.client("iam").put_user_policy(UserName="many", PolicyName="own", PolicyDocument=NOTHING)
+        for _, pieces in streams:
+            assert b"ObjectCreated" not in b"".join(pieces)
+        user.allow("many")
+        assert user.hears("many") == 200
 
 
 def test_streams_in_step_share_what_they_send(server: Running) -> None:

@@ -1,7 +1,8 @@
 """Streams of events over HTTP: `GET /_orcas/events`, and the request by which MinIO's clients listen.
 
-For the root identity, or for whoever has the token. A stream ends when its client is gone, when the client reads too slowly
-for the connection's limits, and when the server stops. However many streams there are, one turn of the event loop sends
+For the root identity, for whoever has the token, and, for one bucket as MinIO's clients do, for whoever is allowed. A
+stream ends when its client is gone or no longer allowed, when the client reads too slowly for the connection's limits, and
+when the server stops. However many streams there are, one turn of the event loop sends
 only a few pieces. Must not know what an event is.
 """
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive, Scope, Send
 
-    from orcas.edge import Core, EventListener
+    from orcas.edge import Core, EventListener, ListeningPermit
 
 PATH: Final = "/_orcas/events"
 _BEARER: Final = b"Bearer "
@@ -93,6 +94,12 @@ class _Stream:
     # Sent when there was no event for so long; None: what the listener says.
     heartbeat: bytes | None = None
     seconds: int | None = None
+    # Of whoever is not root.
+    permit: ListeningPermit | None = None
+
+    def may_go_on(self) -> bool:
+        """Whether its client may still listen."""
+        return self.permit is None or self.permit.holds()
 
 
 class EventStreams:
@@ -173,10 +180,7 @@ class EventStreams:
         await self._pump(stream, scope, receive, send)
 
     def _stream_of_lines(self, scope: Scope, bucket: str | None) -> _Stream:
-        client = (scope.get("client") or ("",))[0]
-        self._core.authenticate_root(
-            scope["method"], scope["raw_path"], scope["query_string"], list(scope["headers"]), client
-        )
+        permit = self._core.authorize_listener(scope, bucket)
         asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, encoding="utf-8")
         named: dict[str, list[str]] = {}
         for name, value in asked:
@@ -197,7 +201,8 @@ class EventStreams:
             lines=True,
         )
         # Clients parse each line as a message, and skip one without records. Older ones do not ask for it: they get spaces.
-        return _Stream(listener, b"", _NO_RECORDS, seconds) if ping else _Stream(listener, b"")
+        heartbeat = _NO_RECORDS if ping else None
+        return _Stream(listener, b"", heartbeat, seconds or None, permit)
 
     async def _pump(self, stream: _Stream, scope: Scope, receive: Receive, send: Send) -> None:
         loop, listener = asyncio.get_running_loop(), stream.listener
@@ -217,6 +222,8 @@ class EventStreams:
                     if not piece and (piece := listener.take()) is None:
                         await asyncio.sleep(_PAUSE_SECONDS)
                         continue
+                if (piece or is_due) and not stream.may_go_on():
+                    break
                 if piece:
                     await _piece(scope, send, piece)
                     is_due = False

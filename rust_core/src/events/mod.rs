@@ -4,4 +4,4 @@ mod parser;
 mod streams;
 
 pub(crate) use parser::{EventParser, parse_event_records};
-pub(crate) use streams::{EventDeliveries, EventListener, EventsStats};
+pub(crate) use streams::{EventDeliveries, EventListener, EventsStats, ListeningPermit};

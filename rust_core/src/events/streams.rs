@@ -11,8 +11,22 @@ use crate::errors::store_error;
 use crate::requests::piece::view;
 use orcas_engine::EventsState;
 use orcas_event_streams::{Deliveries, Delivery, DeliveryReader, Listener};
-use orcas_gateway::{Completion, Responder};
+use orcas_gateway::{Completion, Listening, Responder};
 use orcas_http::lossy_text;
+
+/// The permission of somebody who is not root to listen to a bucket.
+#[pyclass(frozen, module = "orcas._core")]
+pub struct ListeningPermit {
+    pub inner: Listening,
+}
+
+#[pymethods]
+impl ListeningPermit {
+    /// Whether it still holds.
+    fn holds(&self) -> bool {
+        self.inner.holds()
+    }
+}
 
 /// One stream of events.
 #[pyclass(frozen, module = "orcas._core")]

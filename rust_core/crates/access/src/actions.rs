@@ -79,6 +79,8 @@ pub const S3_ACTIONS: &[(&str, ResourceType)] = &[
     ("s3:ListBucketVersions", Bucket),
     ("s3:ListMultipartUploadParts", Object),
     ("s3:ListObjectAnnotations", Object),
+    // Of MinIO.
+    ("s3:ListenBucketNotification", Bucket),
     ("s3:ObjectOwnerOverrideToBucketOwner", Object),
     ("s3:PutAccelerateConfiguration", Bucket),
     ("s3:PutAccountPublicAccessBlock", Account),

@@ -1,6 +1,7 @@
 //! What all requests share: the engine, the workers, the memory budget, and who may sign. One per process; knows
 //! nothing of front ends.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -118,6 +119,8 @@ pub struct Gateway {
     /// Addresses that have sent many wrong signatures.
     pub lockouts: Lockouts,
     pub aborted: Aborted,
+    /// Streams of lines of those who are not root, by account.
+    pub(crate) listening: Mutex<HashMap<String, usize>>,
     pub prefixes: Arc<Prefixes>,
     pub metrics: RequestMetrics,
     pub watch: Watch,
@@ -168,6 +171,7 @@ impl Gateway {
             meter: UsageMeter::new(options.meters_usage, now_ms),
             lockouts: Lockouts::new(&options.lockout),
             aborted: Aborted::default(),
+            listening: Mutex::default(),
             watch: Watch::new(options.slow_request, options.metrics, options.traces),
             options,
             identities: RwLock::new(Arc::new(identities)),

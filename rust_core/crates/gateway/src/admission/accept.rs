@@ -32,7 +32,7 @@ use orcas_sigv4::{
 const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
 
 /// The SHA-256 of no bytes.
-const EMPTY_SHA256: [u8; 32] = [
+pub(crate) const EMPTY_SHA256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41,
     0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
@@ -176,7 +176,7 @@ impl Gateway {
     }
 
     /// Verifies the signature and finds out whose it is.
-    fn authenticate(
+    pub(crate) fn authenticate(
         &self,
         identities: &Identities,
         head: &RequestHead<'_>,

@@ -40,6 +40,7 @@ pub struct Circumstances<'a> {
 }
 
 /// The same without the head, for what is authorized after that is gone.
+#[derive(Clone)]
 pub struct KeptCircumstances {
     pub ingress: Ingress,
     pub how: Authentication,
@@ -50,13 +51,19 @@ pub struct KeptCircumstances {
 
 impl KeptCircumstances {
     pub fn of(context: &RequestContext<'_>) -> Self {
-        Self {
-            ingress: *context.ingress,
-            how: context.how,
-            operation: context.operation,
-            headers: context.headers().iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
-            query: context.query.clone(),
-        }
+        let RequestContext { ingress, how, operation, query, .. } = context;
+        Self::of_head(ingress, *how, *operation, context.headers(), query.clone())
+    }
+
+    pub fn of_head(
+        ingress: &Ingress,
+        how: Authentication,
+        operation: Operation,
+        headers: &Headers<'_>,
+        query: Query,
+    ) -> Self {
+        let headers = headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        Self { ingress: *ingress, how, operation, headers, query }
     }
 
     /// For questions that nothing in the head answers.

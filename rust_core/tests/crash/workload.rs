@@ -348,10 +348,13 @@ fn upload_op(run: &mut Run, id: BucketId, bucket: &Bucket, precondition: Precond
     })
 }
 
-/// A completion that was answered once, asked again.
+/// A completion that was answered once, asked again, or its upload aborted by a client that cleans up.
 fn repeat(run: &mut Run) -> Option<Op> {
     let completed: Vec<_> = run.model().completed.iter().map(|(id, done)| (*id, done.clone())).collect();
     let (upload, done) = pick(&mut run.rng, &completed)?.clone();
+    if run.rng.below(4) == 0 {
+        return Some(Op::Abort { bucket: done.bucket, key: done.key, upload });
+    }
     let precondition = Precondition::default();
     Some(Op::Complete { bucket: done.bucket, key: done.key, upload, parts: done.parts, precondition })
 }

@@ -29,9 +29,9 @@ impl Bucket {
 }
 
 impl Model {
-    /// Whether this asks for an earlier completion that may be forgotten.
+    /// Whether this asks for an earlier completion that may be forgotten, or aborts what was completed.
     pub fn may_have_forgotten(&self, op: &Op) -> bool {
-        let Op::Complete { upload, .. } = op else { return false };
+        let (Op::Complete { upload, .. } | Op::Abort { upload, .. }) = op else { return false };
         let Some(done) = self.completed.get(upload) else { return false };
         let bucket = self.buckets.values().find(|bucket| bucket.id == Some(done.bucket));
         let is_made = |object: &Object| !object.named || object.first == done.first;

@@ -393,7 +393,12 @@ impl Model {
                 done(true, Some(Etag::simple(body.md5)))
             }
             Op::Abort { bucket, key, upload } => {
-                self.upload(*bucket, key, *upload)?;
+                self.live(*bucket)?;
+                if self.upload(*bucket, key, *upload).is_err() {
+                    let same = |done: &&Completed| done.bucket == *bucket && done.key == *key;
+                    self.completed.get(upload).filter(same).ok_or(Refusal::NoSuchUpload)?;
+                    return done(false, None);
+                }
                 self.live(*bucket)?.uploads.remove(upload);
                 done(true, None)
             }

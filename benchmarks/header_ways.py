@@ -95,9 +95,14 @@ class Document:
     """The values of a list."""
 
     content: bytes
+    region: str
 
     def headers(self) -> Headers:
-        return [(b"content-type", b"application/xml"), (b"content-length", format_content_length(len(self.content)))]
+        return [
+            (b"x-amz-bucket-region", self.region.encode()),
+            (b"content-type", b"application/xml"),
+            (b"content-length", format_content_length(len(self.content))),
+        ]
 
     def body(self) -> bytes:
         return self.content
@@ -126,11 +131,12 @@ def learned(rest: bytes, *, fields: bool) -> Known:
     head, _, body = rest.partition(b"\r\n\r\n")
     said = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
     if "etag" not in said:
+        region = said["x-amz-bucket-region"]
         if not fields:
-            return Document(body)
+            return Document(body, region)
         pieces = _ENTRY.split(body.decode())
         times = [round(dt.datetime.fromisoformat(text).timestamp() * 1000) for text in pieces[1::3]]
-        return Entries(body, list(zip(times, map(bytes.fromhex, pieces[2::3]), strict=True)), pieces[::3])
+        return Entries(body, region, list(zip(times, map(bytes.fromhex, pieces[2::3]), strict=True)), pieces[::3])
     md5 = bytes.fromhex(said["etag"].strip('"'))
     checksum = ("crc32", base64.b64decode(said["x-amz-checksum-crc32"]), said["x-amz-checksum-type"])
     if "last-modified" not in said:

@@ -4,6 +4,7 @@
 
 use super::extensions::{CHUNK_SIZE, CHUNKING, DURABILITY, KEEP_SHA256, REF_LEVEL};
 use super::operations::{Operation, Subject};
+use super::support::may_give_by_acl;
 use crate::objects::object_lock::{HOLD, MODE, UNTIL, asks_to_bypass};
 use crate::objects::tags;
 use orcas_http::Headers;
@@ -62,8 +63,10 @@ impl Operation {
         let of_bucket = permissions[0].subject == Subject::Bucket;
         let needed = move |name: &[u8]| match actions_of(name, of_bucket) {
             [] => &[],
-            // The only header that may say that it is not there. One that cannot be read counts.
+            // A header that may say that it is not there. One that cannot be read counts.
             ["s3:BypassGovernanceRetention"] if !asks_to_bypass(headers).unwrap_or(true) => &[],
+            // A new bucket is private anyway. On S3, an object that is to be private needs the action nevertheless.
+            ["s3:PutBucketAcl"] if !may_give_by_acl(headers) => &[],
             actions if counts(name) => actions,
             _ => &[],
         };

@@ -130,6 +130,23 @@ def test_what_cannot_be_is_refused(serve: Serve, data: Path) -> None:
         assert keys(s3, BUCKET) == []
 
 
+def test_three_commands_free_what_was_deleted_since_the_last_snapshot(serve: Serve, data: Path) -> None:
+    with serve() as target:
+        s3 = target.client()
+        kept = fill(target, range(20))
+        command("snapshot", "create", BUCKET, "s", "--data", data)
+        for key in list(kept)[:15]:
+            s3.delete_object(Bucket=BUCKET, Key=key)
+            del kept[key]
+        for name in ("s", "tidy"):
+            if name == "tidy":
+                command("snapshot", "create", BUCKET, name, "--data", data)
+            command("snapshot", "delete", BUCKET, name, "--data", data)
+        document("gc", "--data", data)
+        assert document("stats", "--data", data)["totals"]["logical"] == sum(map(len, kept.values()))
+        assert {key: read(s3, BUCKET, key) for key in keys(s3, BUCKET)} == kept
+
+
 def test_the_space_of_what_nothing_has_is_freed(serve: Serve, data: Path) -> None:
     with serve() as target:
         s3 = target.client()

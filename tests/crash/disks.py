@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -81,6 +82,15 @@ def limit(place: Path, size: int) -> None:
 def use_up(place: Path) -> Path:
     """Fill the disk, or a quota on it, until it takes no page more."""
     return _fill(place, lambda: 1 << 40)
+
+
+def await_free(place: Path, least: int, seconds: float = 90) -> None:
+    """Wait until `least` bytes are free. btrfs says that none are while its metadata are full, until a later commit."""
+    deadline = time.monotonic() + seconds
+    while (left := free(place)) < least:
+        assert time.monotonic() < deadline, f"{left} bytes are free"
+        _run("sync", "--file-system", place)
+        time.sleep(0.5)
 
 
 def eat(place: Path, left: int = 0) -> Path:

@@ -62,6 +62,8 @@ class Clients:
         self.signer = Signer.of(server)
         self.ledger = ledger
         self.random = random.Random(seed)
+        # The document of the last refusal.
+        self.refused = b""
 
     def each(self, keys: list[str], ask: Callable[[Connection, str], None]) -> None:
         def run(mine: list[str]) -> None:
@@ -82,6 +84,7 @@ class Clients:
             self.ledger.held[key] = size
         else:
             assert (response.status, response.code) == (503, "ServiceUnavailable"), response
+            self.refused = response.body
         if response.closes:
             connection.sock.close()
             connection.sock = self.signer.connect(60).sock
@@ -117,7 +120,7 @@ class Clients:
     def _until(self, status: int, size: int, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while (answered := self.put_once(size)) != status:
-            assert time.monotonic() < deadline, f"a write is still answered {answered}"
+            assert time.monotonic() < deadline, f"a write is still answered {answered}: {self.refused!r}"
             time.sleep(0.2)
 
     def delete(self, keys: list[str], *, may_refuse: bool = False) -> int:

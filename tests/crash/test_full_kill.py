@@ -23,7 +23,7 @@ from tests.fixtures.wire import EndOfConnectionError
 import orcas
 from orcas.errors import UnavailableError
 
-from .disks import MIB, eat, free, limit, mounted, use_up
+from .disks import MIB, await_free, eat, free, limit, mounted, use_up
 from .test_full_disk import LARGE, SMALL, Clients, Ledger, make_bucket
 
 pytestmark = pytest.mark.crash
@@ -126,6 +126,7 @@ def test_a_start_after_a_full_disk_serves_or_says_what_it_needs(
             Clients(server, ledger, turn).verify(0.2)
             filler.unlink(missing_ok=True)
         others.unlink()
+        await_free(small, RESERVE + 2 * LARGE[0])
         Clients(server, ledger, ROUNDS).takes(LARGE[0])
         Clients(server, ledger, ROUNDS).verify()
 

@@ -54,7 +54,7 @@ from orcas.http.asgi import HostedExchange
 from orcas.http.bodies import run_counted
 from orcas.http.extensions import RESPONSE
 from orcas.http.hosts import is_own, refuse
-from orcas.http.pending import Pending
+from orcas.http.incomplete import IncompleteBodies
 from orcas.iam.directory import Directory, directory_of
 from orcas.iam.endpoint import QueryEndpoint, is_query
 from orcas.iam.file import Declared, read_identities
@@ -93,7 +93,7 @@ class OpenStore:
     health: Callable[[], health.StoreHealth]
     root: Root
     # Bodies that arrive before it is known who sends them.
-    strangers: Pending
+    strangers: IncompleteBodies
     # The dispatcher of an application that is mounted under a path: `Dispatcher.below`.
     below: Callable[[int], Dispatch] | None = None
     tools: Tools | None = None

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from orcas.http.extensions import Sender
-    from orcas.http.pending import Pending
+    from orcas.http.incomplete import IncompleteBodies
 
 
 class BodyError(Exception):
@@ -39,8 +39,8 @@ async def collect(receive: Receive, bytes_max: int) -> bytes:
             return bytes(body)
 
 
-async def run_counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send, pending: Pending) -> None:
-    """Run `app`, and count what it receives of a body that is incomplete in `pending`, which may end it."""
+async def run_counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send, bodies: IncompleteBodies) -> None:
+    """Run `app`, and count what it receives of an incomplete body in `bodies`, which may end it."""
     sender: Sender | None = None
 
     async def counted() -> Message:
@@ -49,16 +49,16 @@ async def run_counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send, 
         more: Sender | None = message.get(MORE)
         if more is not None:
             sender = more
-            pending.grow(more, len(message["body"]))
+            bodies.grow(more, len(message["body"]))
         elif sender is not None:
-            pending.forget(sender)
+            bodies.forget(sender)
         return message
 
     try:
         await app(scope, counted, send)
     finally:
         if sender is not None:
-            pending.forget(sender)
+            bodies.forget(sender)
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from orcas._core import FLOW_STOP, FLOW_WAIT, PLAN_RUN, PLAN_STREAM, Response
 from orcas.http.extensions import MORE, REST
-from orcas.http.pending import STRANGERS_SHARE, Pending
+from orcas.http.incomplete import STRANGERS_SHARE, IncompleteBodies
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -42,9 +42,9 @@ class Store:
 
     def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
-        self._pending = Pending(body_budget // 2)
+        self._incomplete = IncompleteBodies(body_budget // 2)
         # Bodies that arrive before it is known who sends them, on any path: they take nothing from those above.
-        self.strangers = Pending(body_budget // STRANGERS_SHARE)
+        self.strangers = IncompleteBodies(body_budget // STRANGERS_SHARE)
         self._loop = asyncio.get_running_loop()
         # By slot: the future that waits, or None.
         self._waiting: list[asyncio.Future[Any] | None] = []
@@ -137,11 +137,11 @@ class Store:
                 if room < 0:
                     break
                 if sender is not None:
-                    self._pending.grow(sender, len(piece))
+                    self._incomplete.grow(sender, len(piece))
                 message = await receive()
         finally:
             if sender is not None:
-                self._pending.forget(sender)
+                self._incomplete.forget(sender)
         return b"".join(pieces)
 
     async def store_body(self, request: Request, receive: Receive) -> Response:

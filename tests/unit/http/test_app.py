@@ -18,7 +18,7 @@ from orcas.admin.health import watch
 from orcas.app import OpenStore, Orcas
 from orcas.control.root import Root
 from orcas.errors import ConfigurationError
-from orcas.http.pending import Pending
+from orcas.http.incomplete import IncompleteBodies
 from orcas.settings.config import Settings, environment
 from orcas.version import orcas_version
 
@@ -42,7 +42,7 @@ HEALTH = Health()
 
 @asynccontextmanager
 async def open_store(_: Settings) -> AsyncIterator[OpenStore]:
-    yield OpenStore(to_s3, lambda: HEALTH, Root("0" * 64, "a", "b", None, fresh=False), Pending(1 << 20))
+    yield OpenStore(to_s3, lambda: HEALTH, Root("0" * 64, "a", "b", None, fresh=False), IncompleteBodies(1 << 20))
 
 
 async def get_within(app: Orcas, path: str, host: str = "localhost") -> httpx.Response:

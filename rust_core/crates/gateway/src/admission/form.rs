@@ -17,7 +17,7 @@ use crate::admission::request_context::{RequestContext, Sender};
 use crate::gateway::{Gateway, now_ms};
 use crate::operations::PostObject;
 use crate::requests::reply::Responder;
-use crate::requests::request::{PendingRequest, Request};
+use crate::requests::request::{Request, TypedRequest};
 use crate::requests::response::{Envelope, Response};
 use orcas_bodies::form_file::FileFrame;
 use orcas_bodies::problem::Problem;
@@ -208,7 +208,7 @@ impl Address {
         let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };
         check_supported(&PostObject::FIELDS, &context.query, context.headers())?;
         let input = PostObject::read(&context, form, frame, &self.host)?;
-        PendingRequest::of(&context, input)
+        TypedRequest::of(&context, input)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::admission::request_context::{RequestContext, Sender};
 use crate::gateway::Gateway;
 use crate::operations::ReadPage;
 use crate::requests::reply::Responder;
-use crate::requests::request::{PendingRequest, Request};
+use crate::requests::request::{Request, TypedRequest};
 use crate::requests::response::Envelope;
 use orcas_bodies::problem::Problem;
 use orcas_http::{Query, RequestHead, percent_decode};
@@ -51,7 +51,7 @@ impl Gateway {
             let requester = Arc::clone(self.identities().requester("").ok_or(ErrorCode::AccessDenied)?);
             let sender = Sender { requester, how: Authentication::Anonymous, payload: &PayloadMode::Unsigned };
             let asked = (operation, &target, Query::default());
-            PendingRequest::<ReadPage>::accept(&RequestContext::new(
+            TypedRequest::<ReadPage>::accept(&RequestContext::new(
                 (self, responder),
                 ingress,
                 *head,

@@ -14,7 +14,7 @@ mod versions;
 use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
-use crate::requests::request::{Operation, PendingRequest, Request};
+use crate::requests::request::{Operation, Request, TypedRequest};
 use annotations::{delete_object_annotation, get_object_annotation, list_object_annotations, put_object_annotation};
 use buckets::{create_bucket, delete_bucket, get_bucket_location, head_bucket, list_buckets, put_bucket_settings};
 use configuration::{
@@ -53,7 +53,7 @@ impl Handler {
 }
 
 const fn handler<O: Operation>(name: Name) -> Handler {
-    Handler { name, understood: O::UNDERSTOOD, accept: PendingRequest::<O>::accept }
+    Handler { name, understood: O::UNDERSTOOD, accept: TypedRequest::<O>::accept }
 }
 
 const HANDLERS: &[Handler] = &[

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use crate::requests::reply::Reply;
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::Response;
 use orcas_bodies::problem::Problem;
 use orcas_s3::ErrorCode;
 
-impl<O: Operation> PendingRequest<O> {
+impl<O: Operation> TypedRequest<O> {
     /// Runs `work`, which pauses after each piece, and answers the slot. Only the first piece takes a worker from others;
     /// those that follow run at a low priority, behind the ends of bodies. A piece is the last one if the request was
     /// abandoned or the server is closed.

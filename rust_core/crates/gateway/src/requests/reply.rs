@@ -1,5 +1,5 @@
 //! How a request that is not answered at once gets its answer: the `Responder` of its front end, the completions that it
-//! takes, and `Reply`, which makes sure that exactly one answer arrives. Knows requests as `Pending` only.
+//! takes, and `Reply`, which makes sure that exactly one answer arrives. Knows requests as `InProgress` only.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub trait Responder: Send + Sync {
 
 pub enum Completion {
     /// The engine is done; the front end makes the answer, away from the committing thread.
-    Committed(Arc<dyn Pending>, Result<Outcome, Failure>),
+    Committed(Arc<dyn InProgress>, Result<Outcome, Failure>),
     Answered(Response),
     /// A piece of a download.
     Piece(Result<Buffer, Problem>),
@@ -38,7 +38,7 @@ pub enum Completion {
 }
 
 /// A request in progress, as the code on other threads knows it.
-pub trait Pending: Send + Sync {
+pub trait InProgress: Send + Sync {
     /// Where its answer goes.
     fn responder(&self) -> &Arc<dyn Responder>;
 
@@ -57,13 +57,13 @@ pub trait Pending: Send + Sync {
 
 /// The obligation to answer one slot. If it is dropped without an answer, because a worker panicked or the pool is
 /// closed, it answers with an internal error.
-pub struct Reply<R: Pending + ?Sized = dyn Pending> {
+pub struct Reply<R: InProgress + ?Sized = dyn InProgress> {
     request: Arc<R>,
     slot: u32,
     kept: bool,
 }
 
-impl<R: Pending + ?Sized> Reply<R> {
+impl<R: InProgress + ?Sized> Reply<R> {
     pub fn new(request: Arc<R>, slot: u32) -> Self {
         Self { request, slot, kept: false }
     }
@@ -94,7 +94,7 @@ impl<R: Pending + ?Sized> Reply<R> {
     }
 }
 
-impl<R: Pending + ?Sized> Drop for Reply<R> {
+impl<R: InProgress + ?Sized> Drop for Reply<R> {
     fn drop(&mut self) {
         if !self.kept {
             self.send(Err(Problem::internal("a worker ended without an answer")));

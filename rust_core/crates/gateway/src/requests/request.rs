@@ -18,7 +18,7 @@ use crate::admission::request_context::RequestContext;
 use crate::gateway::Gateway;
 use crate::requests::after_body::{AfterBody, AskedByBody};
 use crate::requests::body_plan::BodyPlan;
-use crate::requests::reply::{Completion, Pending, Reply, Responder};
+use crate::requests::reply::{Completion, InProgress, Reply, Responder};
 use crate::requests::response::{Envelope, Response};
 use crate::requests::storage_plan::{PartOf, StoragePlan};
 use crate::requests::store_body::{Destination, StoreBody, UploadStream};
@@ -58,18 +58,18 @@ pub trait Operation: Sized + Send + Sync + 'static {
     }
 
     /// Begins an operation without a body. On the event loop: does not block.
-    fn begin(_pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+    fn begin(_request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
         Err(Problem::internal("an operation with a body was started without one"))
     }
 
     /// The headers that its body stands for, in an operation whose body asks for what conditions and actions are about.
-    fn asks(_pending: &PendingRequest<Self>, _content: &[u8]) -> Result<AskedByBody, Problem> {
+    fn asks(_request: &TypedRequest<Self>, _content: &[u8]) -> Result<AskedByBody, Problem> {
         Err(Problem::internal("nobody reads what the body of an operation asks for"))
     }
 
     /// Begins an operation with its collected body, once that is checked. Does not block. Not for uploads.
     fn take(
-        _pending: &Arc<PendingRequest<Self>>,
+        _request: &Arc<TypedRequest<Self>>,
         _content: Bytes,
         _digests: &Digests,
         _slot: u32,
@@ -78,7 +78,7 @@ pub trait Operation: Sized + Send + Sync + 'static {
     }
 
     /// The response to the outcome of the engine's decision.
-    fn answer(_pending: &PendingRequest<Self>, _outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(_request: &TypedRequest<Self>, _outcome: Outcome) -> Result<Response, Problem> {
         Err(wrong_outcome())
     }
 
@@ -158,7 +158,7 @@ impl From<Response> for Step {
 }
 
 /// What a server sees of a request.
-pub trait Request: Pending {
+pub trait Request: InProgress {
     fn operation(&self) -> Name;
 
     fn envelope(&self) -> &Envelope;
@@ -223,7 +223,7 @@ impl Audited {
 }
 
 /// One request of an operation.
-pub struct PendingRequest<O> {
+pub struct TypedRequest<O> {
     pub gateway: Arc<Gateway>,
     responder: Arc<dyn Responder>,
     pub envelope: Envelope,
@@ -249,7 +249,7 @@ pub struct PendingRequest<O> {
     pub tally: Tally,
 }
 
-impl<O: Operation> PendingRequest<O> {
+impl<O: Operation> TypedRequest<O> {
     /// Parses the document of a request, and counts how long that took.
     pub fn read_document<T>(&self, parse: impl FnOnce() -> T) -> T {
         self.gateway.metrics.documents.parsed.timed(parse)
@@ -327,7 +327,7 @@ impl<O: Operation> PendingRequest<O> {
         slot: u32,
         job: impl FnOnce(&Arc<Self>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
     ) -> Step {
-        let sink = Continuation { pending: Arc::clone(self), job: Mutex::new(Some(job)) };
+        let sink = Continuation { request: Arc::clone(self), job: Mutex::new(Some(job)) };
         self.gateway.engine.submit(intent, self.cause(), Waiter::new(Arc::new(sink), u64::from(slot)));
         Step::Later
     }
@@ -347,7 +347,7 @@ impl<O: Operation> PendingRequest<O> {
         slot: u32,
         job: impl FnOnce(&Self) -> Result<Response, Problem> + Send + 'static,
     ) -> Step {
-        self.on_worker(slot, |pending| job(pending).map(Step::Response))
+        self.on_worker(slot, |request| job(request).map(Step::Response))
     }
 
     /// Runs `job` on a worker, which answers the slot unless the job has arranged for that.
@@ -359,11 +359,11 @@ impl<O: Operation> PendingRequest<O> {
         let reply = Reply::new(Arc::clone(self), slot);
         let since = self.now_if_timed();
         self.gateway.pool.spawn(move || {
-            let pending = reply.request();
-            if let (Some(stopwatch), Some(since)) = (&pending.tally.stopwatch, since) {
+            let request = reply.request();
+            if let (Some(stopwatch), Some(since)) = (&request.tally.stopwatch, since) {
                 stopwatch.taken_up(since);
             }
-            match job(pending) {
+            match job(request) {
                 Ok(Step::Response(answer)) => reply.result(Ok(answer)),
                 Ok(Step::Later) => reply.leave(),
                 Err(problem) => reply.result(Err(problem)),
@@ -429,7 +429,7 @@ impl<O: Operation> PendingRequest<O> {
     }
 }
 
-impl<O: Operation> Request for PendingRequest<O> {
+impl<O: Operation> Request for TypedRequest<O> {
     fn operation(&self) -> Name {
         self.name
     }
@@ -514,9 +514,9 @@ impl<O: Operation> Request for PendingRequest<O> {
                 if body.len() <= INLINE_HASH_MAX && !waits {
                     self.take_part(declared, body, slot)
                 } else {
-                    Ok(self.on_worker(slot, move |pending| match &pending.body {
-                        BodyPlan::Whole(declared) => pending.take_part(declared, body, slot),
-                        BodyPlan::None | BodyPlan::Stream(_) => pending.begin(slot),
+                    Ok(self.on_worker(slot, move |request| match &request.body {
+                        BodyPlan::Whole(declared) => request.take_part(declared, body, slot),
+                        BodyPlan::None | BodyPlan::Stream(_) => request.begin(slot),
                     }))
                 }
             }
@@ -530,7 +530,7 @@ impl<O: Operation> Request for PendingRequest<O> {
     }
 }
 
-impl<O: Operation> Pending for PendingRequest<O> {
+impl<O: Operation> InProgress for TypedRequest<O> {
     fn responder(&self) -> &Arc<dyn Responder> {
         &self.responder
     }
@@ -572,7 +572,7 @@ impl<O: Operation> Pending for PendingRequest<O> {
 }
 
 /// Sends the engine's decision on a request to its front end.
-struct Commit<O>(Arc<PendingRequest<O>>);
+struct Commit<O>(Arc<TypedRequest<O>>);
 
 impl<O: Operation> CompletionSink for Commit<O> {
     fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
@@ -597,26 +597,26 @@ impl<O: Operation> Commit<O> {
     /// As `complete_quietly`.
     fn push_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
         let slot = u32::try_from(token).unwrap_or(u32::MAX);
-        let request: Arc<PendingRequest<O>> = Arc::clone(&self.0);
+        let request: Arc<TypedRequest<O>> = Arc::clone(&self.0);
         self.0.responder.complete_quietly(slot, Completion::Committed(request, result))
     }
 }
 
 /// Goes on with a request on a worker, once the engine has decided.
 struct Continuation<O, J> {
-    pending: Arc<PendingRequest<O>>,
+    request: Arc<TypedRequest<O>>,
     job: Mutex<Option<J>>,
 }
 
 impl<O, J> CompletionSink for Continuation<O, J>
 where
     O: Operation,
-    J: FnOnce(&Arc<PendingRequest<O>>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
+    J: FnOnce(&Arc<TypedRequest<O>>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
 {
     fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
         let job = self.job.lock().take();
         if let Some(job) = job {
-            self.pending.on_worker(u32::try_from(token).unwrap_or(u32::MAX), |pending| job(pending, result));
+            self.request.on_worker(u32::try_from(token).unwrap_or(u32::MAX), |request| job(request, result));
         }
     }
 }

@@ -123,7 +123,7 @@ struct Examination<'a> {
 }
 
 /// A batch that is being read.
-struct Pending {
+struct OpenBatch {
     start: u64,
     /// Last sequence before it.
     before: Sequence,
@@ -138,7 +138,7 @@ struct Pending {
     hashed: u64,
 }
 
-impl Pending {
+impl OpenBatch {
     /// Hashes the bytes up to `until`, before the window moves on.
     fn hash(&mut self, window: &Window<'_>, until: u64) {
         if self.hashed < until {
@@ -181,8 +181,8 @@ impl Examination<'_> {
         }
     }
 
-    fn open(&self, start: u64) -> Pending {
-        Pending {
+    fn open(&self, start: u64) -> OpenBatch {
+        OpenBatch {
             start,
             before: self.last,
             records: Vec::new(),
@@ -194,7 +194,7 @@ impl Examination<'_> {
         }
     }
 
-    fn record(&mut self, open: &mut Pending, header: &FrameHeader) -> Result<()> {
+    fn record(&mut self, open: &mut OpenBatch, header: &FrameHeader) -> Result<()> {
         let (payload_start, length) = (header.payload_start(), header.length as usize);
         let frame = self.window.view(self.at, payload_start + length);
         open.frames += 1;
@@ -212,7 +212,7 @@ impl Examination<'_> {
         Ok(())
     }
 
-    fn commit(&mut self, mut open: Pending) -> Result<bool> {
+    fn commit(&mut self, mut open: OpenBatch) -> Result<bool> {
         open.hash(&self.window, self.at);
         let frame = field(self.window.view(self.at, COMMIT_FRAME), 0);
         let Some(commit) = Commit::decode(&frame, &self.keys, &self.context, self.at) else {
@@ -235,7 +235,7 @@ impl Examination<'_> {
         Ok(true)
     }
 
-    fn deliver(&mut self, open: Pending) -> Result<()> {
+    fn deliver(&mut self, open: OpenBatch) -> Result<()> {
         for fault in open.faults {
             (self.sink)(Seen::Fault(fault))?;
         }
@@ -245,7 +245,7 @@ impl Examination<'_> {
     }
 
     /// Nothing can be read at the current offset. Searches for the next frame.
-    fn broken(&mut self, mut open: Pending) -> Result<bool> {
+    fn broken(&mut self, mut open: OpenBatch) -> Result<bool> {
         let broken_at = self.at;
         if self.open_end && !self.was_durable(&open)? {
             return Ok(false);
@@ -287,7 +287,7 @@ impl Examination<'_> {
     }
 
     /// Whether an incomplete batch was durable. If so it is damaged; otherwise it is the torn tail of the file.
-    fn was_durable(&mut self, open: &Pending) -> Result<bool> {
+    fn was_durable(&mut self, open: &OpenBatch) -> Result<bool> {
         if self.durable > open.before {
             return Ok(true);
         }
@@ -317,7 +317,7 @@ impl Examination<'_> {
     }
 
     /// Loads `length` bytes at the current offset, after hashing what leaves the window. `false` beyond the end.
-    fn hashed_before_load(&mut self, open: &mut Pending, length: usize) -> Result<bool> {
+    fn hashed_before_load(&mut self, open: &mut OpenBatch, length: usize) -> Result<bool> {
         if !self.window.holds(self.at, length) {
             open.hash(&self.window, self.at);
         }

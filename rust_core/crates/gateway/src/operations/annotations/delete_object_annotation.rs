@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::admission::request_context::RequestContext;
 use crate::objects::annotation::AnnotationAddress;
 use crate::objects::versions::version_name;
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_decide::{AnnotationChange, Outcome};
@@ -29,9 +29,9 @@ impl Operation for DeleteObjectAnnotation {
         Ok(Self { annotation, bypass })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { annotation, bypass } = &pending.input;
-        Ok(pending.submit(annotation.intent(AnnotationChange::Delete { bypass: *bypass }), slot))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { annotation, bypass } = &request.input;
+        Ok(request.submit(annotation.intent(AnnotationChange::Delete { bypass: *bypass }), slot))
     }
 
     fn named(&self) -> Named<'_> {
@@ -42,12 +42,12 @@ impl Operation for DeleteObjectAnnotation {
         self.annotation.version.detailed(error)
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Updated(version) = outcome else { return Err(wrong_outcome()) };
         let mut headers = HeaderBlock::new();
         if let Some(version) = version {
             headers.set_object_version_id(&version_name(version));
         }
-        Ok(pending.envelope.empty(204, headers))
+        Ok(request.envelope.empty(204, headers))
     }
 }

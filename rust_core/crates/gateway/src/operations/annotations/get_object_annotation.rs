@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::time;
 use crate::objects::versions::VersionAddress;
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response, ResponseBody};
 use orcas_base::buffers::Buffer;
 use orcas_bodies::problem::Problem;
@@ -35,8 +35,8 @@ impl Operation for GetObjectAnnotation {
         Ok(Self { address, name, wants_checksum: wants_checksum(context.headers())?, is_sigv4 })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, PendingRequest::read_annotation))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, TypedRequest::read_annotation))
     }
 
     fn named(&self) -> Named<'_> {
@@ -44,7 +44,7 @@ impl Operation for GetObjectAnnotation {
     }
 }
 
-impl PendingRequest<GetObjectAnnotation> {
+impl TypedRequest<GetObjectAnnotation> {
     fn read_annotation(&self) -> Result<Response, Problem> {
         let GetObjectAnnotation { address, name, wants_checksum, is_sigv4 } = &self.input;
         address.find(&self.gateway, &self.envelope, |found| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, time};
 use crate::objects::versions::VersionAddress;
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_checksum::Etag;
@@ -27,8 +27,8 @@ impl Operation for ListObjectAnnotations {
         Ok(Self { address: VersionAddress::parse(context)?, query: ListAnnotationsQuery::parse(&context.query)? })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list())))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, |request| request.make_list(|| request.list())))
     }
 
     fn named(&self) -> Named<'_> {
@@ -36,7 +36,7 @@ impl Operation for ListObjectAnnotations {
     }
 }
 
-impl PendingRequest<ListObjectAnnotations> {
+impl TypedRequest<ListObjectAnnotations> {
     fn list(&self) -> Result<Response, Problem> {
         let ListObjectAnnotations { address, query } = &self.input;
         address.find(&self.gateway, &self.envelope, |found| {

@@ -8,7 +8,7 @@ use crate::admission::request_context::RequestContext;
 use crate::objects::annotation::AnnotationAddress;
 use crate::objects::versions::version_name;
 use crate::requests::body_plan::BodyPlan;
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::Response;
 use orcas_bodies::intake::{DeclaredBody, Digests};
 use orcas_bodies::problem::Problem;
@@ -55,25 +55,20 @@ impl Operation for PutObjectAnnotation {
         }
     }
 
-    fn take(
-        pending: &Arc<PendingRequest<Self>>,
-        content: Bytes,
-        digests: &Digests,
-        slot: u32,
-    ) -> Result<Step, Problem> {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, digests: &Digests, slot: u32) -> Result<Step, Problem> {
         if std::str::from_utf8(&content).is_err() {
             return Err(ErrorCode::UnsupportedMediaType.into());
         }
-        let engine = &pending.gateway.engine;
+        let engine = &request.gateway.engine;
         let (md5, checksum) = (digests.md5, digests.stored);
         if engine.keys().can_seal() {
             // Whether the object is encrypted has to be looked up.
             return Ok(
-                pending.on_worker(slot, move |pending| pending.annotate((content, md5, checksum), ATTEMPTS_MAX, slot))
+                request.on_worker(slot, move |request| request.annotate((content, md5, checksum), ATTEMPTS_MAX, slot))
             );
         }
-        let change = AnnotationChange::Put { md5, checksum, body: Box::new(pending.plain(content)), encryption: None };
-        Ok(pending.submit(pending.input.annotation.intent(change), slot))
+        let change = AnnotationChange::Put { md5, checksum, body: Box::new(request.plain(content)), encryption: None };
+        Ok(request.submit(request.input.annotation.intent(change), slot))
     }
 
     fn named(&self) -> Named<'_> {
@@ -84,18 +79,18 @@ impl Operation for PutObjectAnnotation {
         self.annotation.version.detailed(error)
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Annotated { version, etag, checksum } = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&etag, checksum.map(ObjectChecksum::full).as_ref(), false);
         if let Some(version) = version {
             headers.set_object_version_id(&version_name(version));
         }
-        let annotation = &pending.input.annotation;
-        Ok(pending.envelope.document(200, headers, written(&annotation.version.key, &annotation.name)))
+        let annotation = &request.input.annotation;
+        Ok(request.envelope.document(200, headers, written(&annotation.version.key, &annotation.name)))
     }
 }
 
-impl PendingRequest<PutObjectAnnotation> {
+impl TypedRequest<PutObjectAnnotation> {
     fn plain(&self, content: Bytes) -> Body {
         let (engine, bucket) = (&self.gateway.engine, &self.input.annotation.version.bucket);
         match content.len() {
@@ -123,11 +118,11 @@ impl PendingRequest<PutObjectAnnotation> {
                 Some(_) => engine.content().sealed_body(&annotation.version.bucket, &sealing, content)?,
             };
             let change = AnnotationChange::Put { md5, checksum: *checksum, body: Box::new(body), encryption };
-            Ok(self.submit_then(annotation.intent(change), slot, move |pending, decision| match decision {
+            Ok(self.submit_then(annotation.intent(change), slot, move |request, decision| match decision {
                 Err(Failure::Refused(Refusal::EncryptionDiffers)) if attempts > 1 => {
-                    pending.annotate(text, attempts - 1, slot)
+                    request.annotate(text, attempts - 1, slot)
                 }
-                decision => PutObjectAnnotation::answer(pending, decision?).map(Step::from),
+                decision => PutObjectAnnotation::answer(request, decision?).map(Step::from),
             }))
         })
     }

@@ -8,7 +8,7 @@ use crate::admission::request_context::RequestContext;
 use crate::buckets::settings::read_change;
 use crate::gateway::{EU, Gateway, PublicAccess};
 use crate::requests::after_body::AskedByBody;
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -50,7 +50,7 @@ impl CreateBucket {
     }
 }
 
-impl PendingRequest<CreateBucket> {
+impl TypedRequest<CreateBucket> {
     /// `document` is the body, empty when there was none.
     fn create(self: &Arc<Self>, document: &[u8], slot: u32) -> Result<Step, Problem> {
         let input = &self.input;
@@ -83,11 +83,11 @@ impl PendingRequest<CreateBucket> {
             .filter_map(|(kind, document)| Some((kind, Bytes::from(document?))))
             .collect(),
         };
-        Ok(self.submit_then(intent, slot, move |pending, decision| match decision {
-            Ok(Outcome::Bucket(_)) => Ok(pending.created().into()),
+        Ok(self.submit_then(intent, slot, move |request, decision| match decision {
+            Ok(Outcome::Bucket(_)) => Ok(request.created().into()),
             Ok(_) => Err(wrong_outcome()),
-            Err(Failure::Refused(Refusal::BucketAlreadyOwnedByYou)) if lenient && pending.lies_in(LENIENT_REGION) => {
-                Ok(pending.created().into())
+            Err(Failure::Refused(Refusal::BucketAlreadyOwnedByYou)) if lenient && request.lies_in(LENIENT_REGION) => {
+                Ok(request.created().into())
             }
             Err(failure) => Err(failure.into()),
         }))
@@ -142,20 +142,15 @@ impl Operation for CreateBucket {
         })
     }
 
-    fn asks(_: &PendingRequest<Self>, content: &[u8]) -> Result<AskedByBody, Problem> {
+    fn asks(_: &TypedRequest<Self>, content: &[u8]) -> Result<AskedByBody, Problem> {
         let asked = create_bucket(content)?;
         let region = asked.region.map(|region| (LOCATION, region.into_bytes()));
         let tags = (!asked.tags.is_empty()).then(|| (tags::HEADER, tags::header(&asked.tags)));
         Ok(region.into_iter().chain(tags).collect())
     }
 
-    fn take(
-        pending: &Arc<PendingRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Step, Problem> {
-        Ok(pending.on_worker(slot, move |pending| pending.create(&content, slot)))
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        Ok(request.on_worker(slot, move |request| request.create(&content, slot)))
     }
 
     fn named(&self) -> Named<'_> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
 use crate::objects::versions::shows_versions;
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Intent, Outcome};
@@ -18,8 +18,8 @@ impl Operation for DeleteBucket {
         context.bucket().map(Self)
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.submit(Intent::DeleteBucket { bucket: pending.input.0.id }, slot))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.submit(Intent::DeleteBucket { bucket: request.input.0.id }, slot))
     }
 
     fn named(&self) -> Named<'_> {
@@ -34,8 +34,8 @@ impl Operation for DeleteBucket {
         error
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(pending.envelope.empty(204, HeaderBlock::new()))
+        Ok(request.envelope.empty(204, HeaderBlock::new()))
     }
 }

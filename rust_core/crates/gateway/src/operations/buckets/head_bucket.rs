@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
 use crate::buckets::settings::show;
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::HeaderBlock;
 use orcas_bodies::problem::Problem;
 use orcas_record::Bucket;
@@ -18,14 +18,14 @@ impl Operation for HeadBucket {
         context.bucket().map(Self)
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let bucket = &pending.input.0;
+    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let bucket = &request.input.0;
         let mut headers = HeaderBlock::new();
-        headers.push("x-amz-bucket-region", pending.gateway.region_of(bucket).as_bytes());
+        headers.push("x-amz-bucket-region", request.gateway.region_of(bucket).as_bytes());
         headers.push("x-amz-bucket-arn", bucket_arn(name_of(bucket)).as_bytes());
         headers.push("x-amz-access-point-alias", b"false");
         headers.push("content-type", b"application/xml");
         show(&bucket.settings, &mut headers);
-        Ok(pending.envelope.empty(200, headers).into())
+        Ok(request.envelope.empty(200, headers).into())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, owner, time};
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::HeaderBlock;
 use orcas_bodies::problem::Problem;
 use orcas_s3::query::ListBucketsQuery;
@@ -20,8 +20,8 @@ impl Operation for ListBuckets {
         Ok(Self { query: ListBucketsQuery::parse(&context.query)?, owner: context.requester.owner.clone() })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let (gateway, Self { query, owner: caller }) = (&pending.gateway, &pending.input);
+    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let (gateway, Self { query, owner: caller }) = (&request.gateway, &request.input);
         let after = query.continuation.as_ref().map(|token| token.after.as_slice());
         let identities = gateway.identities();
         let owner = owner(caller, &identities);
@@ -39,6 +39,6 @@ impl Operation for ListBuckets {
             last = Some(bucket);
         }
         let next = last.filter(|_| matching.next().is_some()).map(|bucket| name_of(bucket));
-        Ok(pending.envelope.document(200, HeaderBlock::new(), document.end(next)).into())
+        Ok(request.envelope.document(200, HeaderBlock::new(), document.end(next)).into())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::settings::{read_change, show};
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::refuse_body;
 use orcas_bodies::problem::Problem;
@@ -32,16 +32,16 @@ impl Operation for PutBucketSettings {
         Ok(Self { bucket, change })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        let PutBucketSettings { bucket, change } = &pending.input;
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let PutBucketSettings { bucket, change } = &request.input;
         let change = BucketChange::Settings(*change);
-        Ok(pending.submit(Intent::UpdateBucket { bucket: bucket.id, change }, slot))
+        Ok(request.submit(Intent::UpdateBucket { bucket: bucket.id, change }, slot))
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Bucket(bucket) = outcome else { return Err(wrong_outcome()) };
         let mut headers = HeaderBlock::new();
         show(&bucket.settings, &mut headers);
-        Ok(pending.envelope.empty(200, headers))
+        Ok(request.envelope.empty(200, headers))
     }
 }

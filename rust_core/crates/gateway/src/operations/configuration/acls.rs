@@ -11,7 +11,7 @@ use crate::buckets::acls::owner_of;
 use crate::buckets::pages::name_of;
 use crate::gateway::Gateway;
 use crate::objects::versions::{VersionAddress, version_name};
-use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::requests::request::{Operation, Request as _, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -28,9 +28,9 @@ impl Operation for GetBucketAcl {
         context.bucket().map(Self)
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let document = pending.gateway.shown_acl(&pending.gateway.acl_of_bucket(&pending.input.0));
-        Ok(pending.envelope.document(200, HeaderBlock::new(), document).into())
+    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let document = request.gateway.shown_acl(&request.gateway.acl_of_bucket(&request.input.0));
+        Ok(request.envelope.document(200, HeaderBlock::new(), document).into())
     }
 }
 
@@ -43,17 +43,17 @@ impl Operation for GetObjectAcl {
         VersionAddress::parse(context).map(Self)
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, |pending| {
-            let address = &pending.input.0;
-            address.find(&pending.gateway, &pending.envelope, |found| {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, |request| {
+            let address = &request.input.0;
+            address.find(&request.gateway, &request.envelope, |found| {
                 let version = &found.object.version;
                 let mut headers = HeaderBlock::new();
                 if let Some(shown) = address.shown(version) {
                     headers.set_version_id(&shown);
                 }
-                let document = pending.gateway.shown_acl(&pending.gateway.acl_of(&address.bucket, &version.attributes));
-                Ok(pending.envelope.document(200, headers, document))
+                let document = request.gateway.shown_acl(&request.gateway.acl_of(&address.bucket, &version.attributes));
+                Ok(request.envelope.document(200, headers, document))
             })
         }))
     }
@@ -71,21 +71,21 @@ impl Operation for PutBucketAcl {
         Ok(Self { bucket: context.bucket()?, asked: named_acl(context)? })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        pending.put(&[], slot)
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        request.put(&[], slot)
     }
 
-    fn take(pending: &Arc<PendingRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Step, Problem> {
-        pending.put(&content, slot)
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Step, Problem> {
+        request.put(&content, slot)
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(pending.envelope.empty(200, HeaderBlock::new()))
+        Ok(request.envelope.empty(200, HeaderBlock::new()))
     }
 }
 
-impl PendingRequest<PutBucketAcl> {
+impl TypedRequest<PutBucketAcl> {
     fn put(self: &Arc<Self>, content: &[u8], slot: u32) -> Result<Step, Problem> {
         let PutBucketAcl { bucket, asked } = &self.input;
         let asked = self.read_document(|| self.gateway.asked(asked.clone(), content, bucket))?;
@@ -113,12 +113,12 @@ impl Operation for PutObjectAcl {
         Ok(Self { address: VersionAddress::parse(context)?, asked: named_acl(context)?, kept })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.on_worker(slot, move |pending| pending.change(&[], slot)))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.on_worker(slot, move |request| request.change(&[], slot)))
     }
 
-    fn take(pending: &Arc<PendingRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.on_worker(slot, move |pending| pending.change(&content, slot)))
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Step, Problem> {
+        Ok(request.on_worker(slot, move |request| request.change(&content, slot)))
     }
 
     fn named(&self) -> Named<'_> {
@@ -129,17 +129,17 @@ impl Operation for PutObjectAcl {
         self.address.detailed(error)
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Updated(version) = outcome else { return Err(wrong_outcome()) };
         let mut headers = HeaderBlock::new();
         if let Some(version) = version {
             headers.set_version_id(&version_name(version));
         }
-        Ok(pending.envelope.empty(200, headers))
+        Ok(request.envelope.empty(200, headers))
     }
 }
 
-impl PendingRequest<PutObjectAcl> {
+impl TypedRequest<PutObjectAcl> {
     /// The list depends on the owner of the version that was found, so it replaces the list of that one, and no other.
     fn change(self: &Arc<Self>, content: &[u8], slot: u32) -> Result<Step, Problem> {
         let PutObjectAcl { address, asked, .. } = &self.input;

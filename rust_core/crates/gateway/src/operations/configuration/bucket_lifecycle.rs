@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -25,17 +25,17 @@ impl Operation for GetBucketLifecycle {
     }
 
     /// On a worker: a document may be long.
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, |pending| {
-            let bucket = &pending.input.0;
-            let document = pending.gateway.engine.document(bucket.id, DocumentKind::Lifecycle);
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, |request| {
+            let bucket = &request.input.0;
+            let document = request.gateway.engine.document(bucket.id, DocumentKind::Lifecycle);
             let Some(document) = document.filter(|document| !document.bytes.is_empty()) else {
                 let missing = S3Error::new(ErrorCode::NoSuchLifecycleConfiguration);
                 return Err(missing.field("BucketName", name_of(bucket)).into());
             };
             let unreadable = || Problem::internal("a lifecycle document cannot be read");
             let configuration = Configuration::load(&document.bytes).ok_or_else(unreadable)?;
-            Ok(pending.envelope.document(200, default_size(configuration.default_size), configuration.shown()))
+            Ok(request.envelope.document(200, default_size(configuration.default_size), configuration.shown()))
         }))
     }
 }
@@ -52,22 +52,17 @@ impl Operation for PutBucketLifecycle {
         Ok(Self { bucket: context.bucket()?, default_size: DefaultSize::of_request(context.headers())? })
     }
 
-    fn take(
-        pending: &Arc<PendingRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Step, Problem> {
-        Ok(pending.on_worker(slot, move |pending| {
-            let document = pending.read_document(|| stored_lifecycle(&content, pending.input.default_size))?.into();
-            let (bucket, kind) = (pending.input.bucket.id, DocumentKind::Lifecycle);
-            Ok(pending.submit(Intent::PutDocument { bucket, kind, document }, slot))
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        Ok(request.on_worker(slot, move |request| {
+            let document = request.read_document(|| stored_lifecycle(&content, request.input.default_size))?.into();
+            let (bucket, kind) = (request.input.bucket.id, DocumentKind::Lifecycle);
+            Ok(request.submit(Intent::PutDocument { bucket, kind, document }, slot))
         }))
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(pending.envelope.empty(200, default_size(pending.input.default_size)))
+        Ok(request.envelope.empty(200, default_size(request.input.default_size)))
     }
 }
 

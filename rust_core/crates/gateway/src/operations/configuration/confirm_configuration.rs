@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::requests::request::{Operation, PendingRequest, Request as _, Step};
+use crate::requests::request::{Operation, Request as _, Step, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -23,21 +23,16 @@ impl Operation for ConfirmConfiguration {
         Ok(Self { removes: context.head.method == b"DELETE" })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, |pending| pending.confirm(&[])))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, |request| request.confirm(&[])))
     }
 
-    fn take(
-        pending: &Arc<PendingRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Step, Problem> {
-        Ok(pending.later(slot, move |pending| pending.confirm(&content)))
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, move |request| request.confirm(&content)))
     }
 }
 
-impl PendingRequest<ConfirmConfiguration> {
+impl TypedRequest<ConfirmConfiguration> {
     fn confirm(&self, body: &[u8]) -> Result<Response, Problem> {
         check_unchanged(self.operation(), body)?;
         Ok(self.envelope.empty(if self.input.removes { 204 } else { 200 }, HeaderBlock::new()))

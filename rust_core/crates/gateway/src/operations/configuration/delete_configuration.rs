@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::requests::request::{Operation, Request as _, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Intent, Outcome};
@@ -18,14 +18,14 @@ impl Operation for DeleteConfiguration {
         context.bucket().map(Self)
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        let kind = pending.operation().spec().document.ok_or_else(|| pending.operation().not_implemented())?;
-        let (bucket, document) = (pending.input.0.id, Bytes::new());
-        Ok(pending.submit(Intent::PutDocument { bucket, kind, document }, slot))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let kind = request.operation().spec().document.ok_or_else(|| request.operation().not_implemented())?;
+        let (bucket, document) = (request.input.0.id, Bytes::new());
+        Ok(request.submit(Intent::PutDocument { bucket, kind, document }, slot))
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(pending.envelope.empty(204, HeaderBlock::new()))
+        Ok(request.envelope.empty(204, HeaderBlock::new()))
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
-use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::requests::request::{Operation, Request as _, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -34,24 +34,19 @@ impl Operation for PutConfiguration {
         Ok(Self { bucket: context.bucket()?, skips_validation: skips_validation(context.headers())? })
     }
 
-    fn take(
-        pending: &Arc<PendingRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Step, Problem> {
-        Ok(pending.on_worker(slot, move |pending| Ok(pending.submit(pending.intent(&content)?, slot))))
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        Ok(request.on_worker(slot, move |request| Ok(request.submit(request.intent(&content)?, slot))))
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        let kind = pending.operation().spec().document;
+        let kind = request.operation().spec().document;
         let status = if matches!(kind, Some(DocumentKind::Policy | DocumentKind::Tagging)) { 204 } else { 200 };
-        Ok(pending.envelope.empty(status, HeaderBlock::new()))
+        Ok(request.envelope.empty(status, HeaderBlock::new()))
     }
 }
 
-impl PendingRequest<PutConfiguration> {
+impl TypedRequest<PutConfiguration> {
     fn intent(&self, body: &[u8]) -> Result<Intent, Problem> {
         let PutConfiguration { bucket, skips_validation } = &self.input;
         let kind = self.operation().spec().document.ok_or_else(|| self.operation().not_implemented())?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
-use crate::requests::request::{Operation, PendingRequest, Request as _, Step};
+use crate::requests::request::{Operation, Request as _, Step, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_record::{Bucket, DocumentKind};
@@ -21,27 +21,27 @@ impl Operation for ReadBucketConfiguration {
         context.bucket().map(Self)
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let bucket = &pending.input.0;
-        if let Some(answer) = pending.policy() {
+    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let bucket = &request.input.0;
+        if let Some(answer) = request.policy() {
             return Ok(answer?.into());
         }
-        let (operation, name) = (pending.operation(), name_of(bucket));
+        let (operation, name) = (request.operation(), name_of(bucket));
         let kind = operation.spec().document;
-        let stored = kind.and_then(|kind| pending.gateway.engine.document(bucket.id, kind));
+        let stored = kind.and_then(|kind| request.gateway.engine.document(bucket.id, kind));
         // What the store does by itself, no bucket can do without.
-        let of_the_store = kind == Some(DocumentKind::Encryption) && pending.gateway.options.encrypt_by_default;
+        let of_the_store = kind == Some(DocumentKind::Encryption) && request.gateway.options.encrypt_by_default;
         let document = match stored.filter(|document| !of_the_store || !document.bytes.is_empty()) {
             None if of_the_store => encryption::of_the_store().document(),
             None => configurations::of_bucket(operation, name)?,
             Some(document) if document.bytes.is_empty() => configurations::removed(operation, name)?,
             Some(document) => document.bytes.to_vec(),
         };
-        Ok(pending.envelope.document(200, HeaderBlock::new(), document).into())
+        Ok(request.envelope.document(200, HeaderBlock::new(), document).into())
     }
 }
 
-impl PendingRequest<ReadBucketConfiguration> {
+impl TypedRequest<ReadBucketConfiguration> {
     /// The answer about the policy of the bucket, if it is asked for and there is one.
     fn policy(&self) -> Option<Result<Response, Problem>> {
         let bucket = self.input.0.id;

@@ -8,7 +8,7 @@ use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, owner, owner_of, time};
 use crate::objects::versions::{version_id, version_name};
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::{self as catalog, ListedVersion, VersionSink};
@@ -27,8 +27,8 @@ impl Operation for ListObjectVersions {
         Ok(Self { bucket: context.bucket()?, query: ListVersionsQuery::parse(&context.query)? })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list_versions())))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, |request| request.make_list(|| request.list_versions())))
     }
 }
 
@@ -101,7 +101,7 @@ impl VersionSink for PageDocument<'_> {
     }
 }
 
-impl PendingRequest<ListObjectVersions> {
+impl TypedRequest<ListObjectVersions> {
     fn list_versions(&self) -> Result<Response, Problem> {
         let input = &self.input;
         let ListVersionsQuery { keys, key_marker, version_id_marker } = &input.query;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, owner, owner_of, time};
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::{self as catalog, Listed, PageSink};
@@ -31,8 +31,8 @@ impl Operation for ListObjects {
         Ok(Self { bucket: context.bucket()?, query: ListObjectsQuery::parse(&context.query)? })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list_objects())))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, |request| request.make_list(|| request.list_objects())))
     }
 }
 
@@ -41,8 +41,8 @@ impl Operation for ListObjectsV2 {
         Ok(Self { bucket: context.bucket()?, query: ListObjectsV2Query::parse(&context.query)? })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list_objects())))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, |request| request.make_list(|| request.list_objects())))
     }
 }
 
@@ -150,7 +150,7 @@ impl<L: Listing> PageSink for PageDocument<'_, L> {
     }
 }
 
-impl<L: Listing> PendingRequest<L> {
+impl<L: Listing> TypedRequest<L> {
     fn list_objects(&self) -> Result<Response, Problem> {
         let input = &self.input;
         let (keys, after) = input.selection();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::objects::upload_ids::named_upload;
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::HeaderBlock;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Failure, Intent, Outcome, Refusal};
@@ -26,20 +26,20 @@ impl Operation for AbortMultipartUpload {
         Ok(Self { bucket, key, upload: context.upload_id()? })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { bucket, key, upload } = &pending.input;
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { bucket, key, upload } = &request.input;
         let (bucket, key, upload) = (bucket.id, key.clone(), *upload);
         let intent = Intent::AbortUpload { bucket, key, upload, idle_since_ms: None };
-        Ok(pending.submit_then(intent, slot, |pending, decision| {
-            let Self { bucket, key, upload } = &pending.input;
-            let aborted = &pending.gateway.aborted;
+        Ok(request.submit_then(intent, slot, |request, decision| {
+            let Self { bucket, key, upload } = &request.input;
+            let aborted = &request.gateway.aborted;
             match decision {
                 Ok(Outcome::Done) => aborted.keep(bucket.id, key, *upload),
                 Ok(_) => return Err(wrong_outcome()),
                 Err(Failure::Refused(Refusal::NoSuchUpload)) if aborted.has(bucket.id, key, *upload) => {}
                 Err(failure) => return Err(failure.into()),
             }
-            Ok(pending.envelope.empty(204, HeaderBlock::new()).into())
+            Ok(request.envelope.empty(204, HeaderBlock::new()).into())
         }))
     }
 

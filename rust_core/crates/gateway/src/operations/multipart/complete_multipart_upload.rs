@@ -12,7 +12,7 @@ use crate::objects::expiration::Expiring;
 use crate::objects::upload_ids::named_upload;
 use crate::objects::versions::version_name;
 use crate::requests::body_plan::BodyPlan;
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use crate::requests::storage_plan::check_upload_key;
 use orcas_bodies::intake::{DeclaredBody, Digests};
@@ -84,46 +84,41 @@ impl Operation for CompleteMultipartUpload {
         }
     }
 
-    fn take(
-        pending: &Arc<PendingRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Step, Problem> {
-        let intent = pending.read_document(|| pending.input.intent(&content))?;
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        let intent = request.read_document(|| request.input.intent(&content))?;
         // Without a keyring, no upload has a key.
-        Ok(match pending.gateway.engine.keys().can_seal() {
-            false => pending.submit(intent, slot),
-            true => pending.on_worker(slot, move |pending| {
-                pending.check_key()?;
-                Ok(pending.submit(intent, slot))
+        Ok(match request.gateway.engine.keys().can_seal() {
+            false => request.submit(intent, slot),
+            true => request.on_worker(slot, move |request| {
+                request.check_key()?;
+                Ok(request.submit(intent, slot))
             }),
         })
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Completed(completed, encryption) = outcome else { return Err(wrong_outcome()) };
-        let Self { bucket, key, location, .. } = &pending.input;
+        let Self { bucket, key, location, .. } = &request.input;
         let (etag, checksum) = (&completed.etag, completed.checksum.as_ref());
         let document = results::complete_multipart_upload(location, name_of(bucket), key, etag, checksum);
         let mut headers = HeaderBlock::new();
         if completed.version_id != VersionId::Null {
             headers.set_version_id(&version_name(completed.version_id));
         }
-        pending.gateway.show_stored(encryption.as_ref(), None, &mut headers);
-        if pending.gateway.engine.has_lifecycle_rules()
+        request.gateway.show_stored(encryption.as_ref(), None, &mut headers);
+        if request.gateway.engine.has_lifecycle_rules()
             // In memory, because it was just stored, unless somebody has replaced it already.
-            && let Some(Some(found)) = pending.gateway.engine.try_object_in(bucket, key)
+            && let Some(Some(found)) = request.gateway.engine.try_object_in(bucket, key)
             && found.object.version.version_id == completed.version_id
             && found.object.version.etag == completed.etag
         {
-            pending.gateway.show_expiration(&mut headers, || Expiring::of(bucket.id, &found.object.version));
+            request.gateway.show_expiration(&mut headers, || Expiring::of(bucket.id, &found.object.version));
         }
-        Ok(pending.envelope.document(200, headers, document))
+        Ok(request.envelope.document(200, headers, document))
     }
 }
 
-impl PendingRequest<CompleteMultipartUpload> {
+impl TypedRequest<CompleteMultipartUpload> {
     /// Compares the key with that of the parts, which blocks.
     fn check_key(&self) -> Result<(), Problem> {
         let (engine, input) = (&self.gateway.engine, &self.input);

@@ -9,7 +9,7 @@ use crate::buckets::pages::name_of;
 use crate::objects::encryption::Chosen;
 use crate::objects::metadata::stored;
 use crate::objects::upload_ids::upload_id_text;
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Intent, Outcome};
@@ -28,7 +28,7 @@ pub struct CreateMultipartUpload {
     checksum: Option<UploadChecksum>,
 }
 
-impl PendingRequest<CreateMultipartUpload> {
+impl TypedRequest<CreateMultipartUpload> {
     /// May wait for the data key of the owner of the bucket.
     fn create(self: &Arc<Self>, slot: u32) -> Result<Step, Problem> {
         let CreateMultipartUpload { bucket, key, headers, attributes, chosen, checksum } = &self.input;
@@ -55,26 +55,26 @@ impl Operation for CreateMultipartUpload {
         Ok(Self { bucket, key, headers, attributes, chosen, checksum: UploadChecksum::parse(context.headers())? })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { bucket, headers, chosen, .. } = &pending.input;
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { bucket, headers, chosen, .. } = &request.input;
         let seals = chosen.encryption.is_some() && headers.has_unsealed();
-        if seals && !pending.gateway.engine.keys().can_seal_at_once(bucket, &chosen.sealing()) {
-            return Ok(pending.on_worker(slot, move |pending| pending.create(slot)));
+        if seals && !request.gateway.engine.keys().can_seal_at_once(bucket, &chosen.sealing()) {
+            return Ok(request.on_worker(slot, move |request| request.create(slot)));
         }
-        pending.create(slot)
+        request.create(slot)
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Upload(id) = outcome else { return Err(wrong_outcome()) };
-        let Self { bucket, key, chosen: encrypted, checksum, .. } = &pending.input;
+        let Self { bucket, key, chosen: encrypted, checksum, .. } = &request.input;
         let mut headers = HeaderBlock::new();
         if let Some(chosen) = checksum {
             headers.push("x-amz-checksum-algorithm", chosen.algorithm.name().as_bytes());
             headers.push("x-amz-checksum-type", chosen.kind.name().as_bytes());
         }
-        pending.gateway.show_stored(encrypted.encryption.as_ref(), encrypted.key.as_ref(), &mut headers);
-        pending.gateway.show_abort(&mut headers, bucket.id, key, id);
+        request.gateway.show_stored(encrypted.encryption.as_ref(), encrypted.key.as_ref(), &mut headers);
+        request.gateway.show_abort(&mut headers, bucket.id, key, id);
         let document = results::initiate_multipart_upload(name_of(bucket), key, &upload_id_text(id));
-        Ok(pending.envelope.document(200, headers, document))
+        Ok(request.envelope.document(200, headers, document))
     }
 }

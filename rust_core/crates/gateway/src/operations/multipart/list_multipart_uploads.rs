@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, owner, time};
 use crate::objects::upload_ids::{parse_upload_id, upload_id_text};
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::ListUploads;
@@ -27,8 +27,8 @@ impl Operation for ListMultipartUploads {
         Ok(Self { bucket, query: ListUploadsQuery::parse(&context.query)? })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list_uploads())))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, |request| request.make_list(|| request.list_uploads())))
     }
 }
 
@@ -36,7 +36,7 @@ fn upload_marker(text: &[u8]) -> Result<UploadId, S3Error> {
     parse_upload_id(text).map_err(|_| S3Error::argument("Invalid uploadId marker", "upload-id-marker", text))
 }
 
-impl PendingRequest<ListMultipartUploads> {
+impl TypedRequest<ListMultipartUploads> {
     fn list_uploads(&self) -> Result<Response, Problem> {
         let ListMultipartUploads { bucket, query } = &self.input;
         let page = self.gateway.engine.list_uploads(&ListUploads {

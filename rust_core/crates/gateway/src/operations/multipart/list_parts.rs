@@ -8,7 +8,7 @@ use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, owner, time};
 use crate::objects::encryption::SentKey;
 use crate::objects::upload_ids::{named_upload, parse_upload_id};
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use crate::requests::storage_plan::check_upload_key;
 use orcas_bodies::problem::Problem;
@@ -43,12 +43,12 @@ impl Operation for ListParts {
         named_upload(&self.bucket, &self.key, self.upload)
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list_parts())))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, |request| request.make_list(|| request.list_parts())))
     }
 }
 
-impl PendingRequest<ListParts> {
+impl TypedRequest<ListParts> {
     fn list_parts(&self) -> Result<Response, Problem> {
         let (handle, ListParts { bucket, key, upload: id, query, sent_key, is_sigv4 }) =
             (&self.gateway.engine, &self.input);

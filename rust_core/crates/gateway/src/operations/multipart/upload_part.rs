@@ -8,7 +8,7 @@ use crate::admission::request_context::RequestContext;
 use crate::objects::encryption::SentKey;
 use crate::objects::upload_ids::named_upload;
 use crate::requests::body_plan::BodyPlan;
-use crate::requests::request::{Operation, PendingRequest, Prepared, Upload, wrong_outcome};
+use crate::requests::request::{Operation, Prepared, TypedRequest, Upload, wrong_outcome};
 use crate::requests::response::Response;
 use crate::requests::storage_plan::PartOf;
 use orcas_bodies::intake::Digests;
@@ -52,11 +52,11 @@ impl Operation for UploadPart {
         named_upload(&self.bucket, &self.key, self.upload)
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Part(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), true);
-        pending.gateway.show_stored(put.encryption.as_ref(), pending.input.sent_key.as_ref(), &mut headers);
-        Ok(pending.envelope.empty(200, headers))
+        request.gateway.show_stored(put.encryption.as_ref(), request.input.sent_key.as_ref(), &mut headers);
+        Ok(request.envelope.empty(200, headers))
     }
 }
 

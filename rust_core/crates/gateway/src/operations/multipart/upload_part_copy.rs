@@ -8,7 +8,7 @@ use crate::admission::request_context::RequestContext;
 use crate::objects::encryption::SentKey;
 use crate::objects::sources::{Pinned, Source, modified};
 use crate::objects::upload_ids::named_upload;
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use crate::requests::storage_plan::{PartOf, StoragePlan};
 use orcas_bodies::problem::Problem;
@@ -52,12 +52,12 @@ impl Operation for UploadPartCopy {
         named_upload(&self.bucket, &self.key, self.upload)
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.work_in_pieces(slot, |pending| async move { pending.copy_part().await }))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.work_in_pieces(slot, |request| async move { request.copy_part().await }))
     }
 }
 
-impl PendingRequest<UploadPartCopy> {
+impl TypedRequest<UploadPartCopy> {
     /// Its digests may have to be computed from the source.
     async fn copy_part(&self) -> Result<Response, Problem> {
         let UploadPartCopy { source, bucket, key, upload, number, range, sent_key, source_key, is_sigv4 } = &self.input;

@@ -12,7 +12,7 @@ use crate::objects::expiration::Expiring;
 use crate::objects::metadata::stored;
 use crate::objects::sources::{Pinned, Source, modified};
 use crate::objects::versions::{shows_versions, version_name};
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_checksum::ChecksumAlgorithm;
@@ -91,8 +91,8 @@ impl Operation for CopyObject {
         Named { bucket: Some(&self.bucket.name), key: Some(&self.key), upload: None }
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.work_in_pieces(slot, |pending| async move { pending.copy().await }))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.work_in_pieces(slot, |request| async move { request.copy().await }))
     }
 }
 
@@ -112,7 +112,7 @@ fn copy_attributes(sent: &Headers<'_>) -> Result<CopyAttributes, S3Error> {
     })
 }
 
-impl PendingRequest<CopyObject> {
+impl TypedRequest<CopyObject> {
     /// Its digests may have to be computed from the source.
     async fn copy(&self) -> Result<Response, Problem> {
         let CopyObject { source, bucket, key, condition, headers, attributes, algorithm, chosen, source_key, .. } =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::admission::request_context::RequestContext;
 use crate::objects::conditions::of_deletion;
 use crate::objects::versions::{VersionAddress, version_name};
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Deleted, Intent, Outcome};
@@ -32,8 +32,8 @@ impl Operation for DeleteObject {
         Ok(Self { address, condition, bypass })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { address, condition, bypass } = &pending.input;
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { address, condition, bypass } = &request.input;
         let intent = Intent::DeleteObject {
             bucket: address.bucket.id,
             key: address.key.clone(),
@@ -41,14 +41,14 @@ impl Operation for DeleteObject {
             precondition: of_deletion(condition),
             bypass: *bypass,
         };
-        Ok(pending.submit(intent, slot))
+        Ok(request.submit(intent, slot))
     }
 
     fn named(&self) -> Named<'_> {
         self.address.named()
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::DeletedOne(Deleted { version_id, delete_marker }) = outcome else { return Err(wrong_outcome()) };
         let mut headers = HeaderBlock::new();
         if let Some(version) = version_id {
@@ -57,6 +57,6 @@ impl Operation for DeleteObject {
         if delete_marker {
             headers.set_delete_marker();
         }
-        Ok(pending.envelope.empty(204, headers))
+        Ok(request.envelope.empty(204, headers))
     }
 }

@@ -11,7 +11,7 @@ use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use crate::objects::conditions::of_deletion;
 use crate::objects::versions::{version_id, version_name};
-use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::requests::request::{Operation, Request as _, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::{Problem, refused};
@@ -57,28 +57,23 @@ impl Operation for DeleteObjects {
         Ok(Self { name: context.bucket_name()?.to_owned(), checked, asked, plan: OnceLock::new() })
     }
 
-    fn take(
-        pending: &Arc<PendingRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Step, Problem> {
-        let request = pending.read_document(|| DeleteRequest::parse(&content))?;
-        let identities = pending.gateway.identities();
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        let document = request.read_document(|| DeleteRequest::parse(&content))?;
+        let identities = request.gateway.identities();
         let decisions = DecisionLog::default();
         let denied: Vec<_> =
-            request.entries.iter().map(|entry| pending.denied(&identities, entry, &decisions)).collect();
-        if let Some(judged) = decisions.take(&pending.requester) {
-            pending.judged.get_or_init(|| Box::new(judged));
+            document.entries.iter().map(|entry| request.denied(&identities, entry, &decisions)).collect();
+        if let Some(judged) = decisions.take(&request.requester) {
+            request.judged.get_or_init(|| Box::new(judged));
         }
-        let bypass = match &pending.input.checked {
+        let bypass = match &request.input.checked {
             Ok((_, bypass)) => *bypass,
             Err(problem) if denied.contains(&None) => return Err(problem.clone()),
             Err(_) => false,
         };
-        let mut entries = Vec::with_capacity(request.entries.len());
-        let mut planned = Vec::with_capacity(request.entries.len());
-        for (entry, denied) in request.entries.into_iter().zip(denied) {
+        let mut entries = Vec::with_capacity(document.entries.len());
+        let mut planned = Vec::with_capacity(document.entries.len());
+        for (entry, denied) in document.entries.into_iter().zip(denied) {
             let version = version_of(entry.version_id.as_deref());
             let refused = match (denied, checked_key(entry.key.clone()), version) {
                 (None, Ok(_), Ok(version)) => {
@@ -91,21 +86,21 @@ impl Operation for DeleteObjects {
             };
             planned.push(Planned { key: entry.key, version: entry.version_id, refused });
         }
-        if pending.input.plan.set(Plan { quiet: request.quiet, entries: planned }).is_err() {
+        if request.input.plan.set(Plan { quiet: document.quiet, entries: planned }).is_err() {
             return Err(Problem::internal("a request was started twice"));
         }
-        match &pending.input.checked {
+        match &request.input.checked {
             Ok((bucket, _)) if !entries.is_empty() => {
-                Ok(pending.submit(Intent::DeleteObjects { bucket: bucket.id, entries }, slot))
+                Ok(request.submit(Intent::DeleteObjects { bucket: bucket.id, entries }, slot))
             }
-            _ => Ok(Self::answer(pending, Outcome::Deleted(Vec::new()))?.into()),
+            _ => Ok(Self::answer(request, Outcome::Deleted(Vec::new()))?.into()),
         }
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         // Of the entries that reached the engine, in order.
         let Outcome::Deleted(results) = outcome else { return Err(wrong_outcome()) };
-        let plan = pending.input.plan.get();
+        let plan = request.input.plan.get();
         let plan = plan.ok_or_else(|| Problem::internal("an outcome arrived before the document was parsed"))?;
         let mut document = DeleteResult::begin(plan.quiet);
         let mut results = results.iter();
@@ -127,11 +122,11 @@ impl Operation for DeleteObjects {
                 Err(error) => document.failed(&entry.key, version, &error),
             }
         }
-        Ok(pending.envelope.document(200, HeaderBlock::new(), document.end()))
+        Ok(request.envelope.document(200, HeaderBlock::new(), document.end()))
     }
 }
 
-impl PendingRequest<DeleteObjects> {
+impl TypedRequest<DeleteObjects> {
     /// Why the sender may not delete what the entry names, if so.
     fn denied(
         &self,

@@ -13,7 +13,7 @@ use crate::objects::encryption::{SentKey, opened};
 use crate::objects::expiration::Expiring;
 use crate::objects::metadata::shown;
 use crate::objects::versions::{VersionAddress, shows_versions};
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::{Envelope, HeaderBlock, Response, ResponseBody};
 use orcas_base::buffers::Buffer;
 use orcas_bodies::download::{Download, Source};
@@ -132,27 +132,27 @@ impl Operation for GetObject {
         })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        let address = &pending.input.address;
-        let since = pending.now_if_timed();
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let address = &request.input.address;
+        let since = request.now_if_timed();
         let at_hand = match address.version {
-            None => pending.gateway.engine.try_object_in(&address.bucket, &address.key),
+            None => request.gateway.engine.try_object_in(&address.bucket, &address.key),
             Some(_) => None,
         };
         match at_hand {
             Some(Some(found)) => {
-                pending.note_found(since);
-                pending.found(found, slot)
+                request.note_found(since);
+                request.found(found, slot)
             }
             // Whether there is a delete marker has to be looked up.
             Some(None) if !shows_versions(&address.bucket) => {
-                Ok(address.missing(&pending.gateway, &pending.envelope)?.into())
+                Ok(address.missing(&request.gateway, &request.envelope)?.into())
             }
-            Some(None) | None => Ok(pending.later(slot, |pending| {
-                let since = pending.now_if_timed();
-                pending.input.address.find(&pending.gateway, &pending.envelope, |found| {
-                    pending.note_found(since);
-                    let reader = pending.reader();
+            Some(None) | None => Ok(request.later(slot, |request| {
+                let since = request.now_if_timed();
+                request.input.address.find(&request.gateway, &request.envelope, |found| {
+                    request.note_found(since);
+                    let reader = request.reader();
                     reader.on_found(&found, |found, first, length| reader.read_whole(found, first, length))
                 })
             })),
@@ -169,7 +169,7 @@ struct Selection {
     parts_count: Option<u16>,
 }
 
-impl PendingRequest<GetObject> {
+impl TypedRequest<GetObject> {
     /// Answers at once if the bytes are at hand.
     fn found(self: &Arc<Self>, found: PinnedObject, slot: u32) -> Result<Step, Problem> {
         let mut absent = None;
@@ -185,8 +185,8 @@ impl PendingRequest<GetObject> {
             Ok(Vec::new().into())
         })?;
         let Some((found, first, length)) = absent else { return Ok(answer.into()) };
-        Ok(self.later(slot, move |pending| {
-            let content = pending.reader().read_whole(&found, first, length)?;
+        Ok(self.later(slot, move |request| {
+            let content = request.reader().read_whole(&found, first, length)?;
             Ok(Response { body: ResponseBody::Bytes(content), ..answer })
         }))
     }

@@ -6,7 +6,7 @@ use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::time;
 use crate::objects::encryption::SentKey;
 use crate::objects::versions::VersionAddress;
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_record::Version;
@@ -33,12 +33,12 @@ impl Operation for GetObjectAttributes {
         })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, PendingRequest::attributes))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, TypedRequest::attributes))
     }
 }
 
-impl PendingRequest<GetObjectAttributes> {
+impl TypedRequest<GetObjectAttributes> {
     fn attributes(&self) -> Result<Response, Problem> {
         let address = &self.input.address;
         address.find(&self.gateway, &self.envelope, |found| {

@@ -15,7 +15,7 @@ use crate::objects::challenge::{Challenge, Claim, Rejected};
 use crate::objects::conditions::precondition;
 use crate::objects::metadata::stored;
 use crate::objects::versions::version_name;
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::refuse_body;
 use orcas_bodies::problem::Problem;
@@ -77,23 +77,23 @@ impl Operation for InstantUpload {
     }
 
     /// On a worker: what is stored has to be looked up and read.
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.on_worker(slot, move |pending| match &pending.input.proof {
-            _ if !pending.input.offered(&pending.gateway) => Ok(pending.send().into()),
-            Some(proof) => pending.prove(proof, slot),
-            None => pending.challenge().map(Step::from),
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.on_worker(slot, move |request| match &request.input.proof {
+            _ if !request.input.offered(&request.gateway) => Ok(request.send().into()),
+            Some(proof) => request.prove(proof, slot),
+            None => request.challenge().map(Step::from),
         }))
     }
 
     /// As PutObject answers.
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
         if let Some(version) = put.version_id {
             headers.set_version_id(&version_name(version));
         }
-        pending.gateway.show_stored(put.encryption.as_ref(), None, &mut headers);
-        Ok(pending.envelope.empty(200, headers))
+        request.gateway.show_stored(put.encryption.as_ref(), None, &mut headers);
+        Ok(request.envelope.empty(200, headers))
     }
 }
 
@@ -221,7 +221,7 @@ fn wrong_answer() -> Problem {
     denied("The answer to the challenge is wrong.")
 }
 
-impl PendingRequest<InstantUpload> {
+impl TypedRequest<InstantUpload> {
     fn send(&self) -> Response {
         self.envelope.document(200, HeaderBlock::new(), results::instant_send())
     }
@@ -267,15 +267,15 @@ impl PendingRequest<InstantUpload> {
                 Err(problem) => return Err(problem),
             }
             let copy = upload.copy(&gateway.engine, &source.object)?;
-            return Ok(self.submit_then(copy, slot, move |pending, decision| match decision {
-                Err(Failure::Refused(Refusal::SourceChanged)) => pending.copy_source((challenge, given), left, slot),
+            return Ok(self.submit_then(copy, slot, move |request, decision| match decision {
+                Err(Failure::Refused(Refusal::SourceChanged)) => request.copy_source((challenge, given), left, slot),
                 // Of the source, which has gone, or of the destination?
                 Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchVersion | Refusal::NoSuchBucket))
-                    if !pending.stands(&source.object)? =>
+                    if !request.stands(&source.object)? =>
                 {
-                    pending.copy_source((challenge, given), left, slot)
+                    request.copy_source((challenge, given), left, slot)
                 }
-                decision => InstantUpload::answer(pending, decision?).map(Step::from),
+                decision => InstantUpload::answer(request, decision?).map(Step::from),
             }));
         }
         Ok(self.send().into())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::admission::request_context::RequestContext;
 use crate::objects::conditions::precondition;
 use crate::objects::sources::{Moving, Source, modified};
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::Response;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Intent, Outcome, SourceKind};
@@ -33,17 +33,17 @@ impl Operation for MoveObject {
         Moving::of(context, Source::of_copy(context)?, precondition).map(Self)
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        let moved = pending.input.0.decided(&pending.gateway, SourceKind::Copy)?;
-        Ok(pending.submit(Intent::MoveObject(moved), slot))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let moved = request.input.0.decided(&request.gateway, SourceKind::Copy)?;
+        Ok(request.submit(Intent::MoveObject(moved), slot))
     }
 
     /// As a copy answers, so that clients can send it as one.
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
         headers.set_last_modified(modified(&put));
         let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
-        Ok(pending.envelope.document(200, headers, document))
+        Ok(request.envelope.document(200, headers, document))
     }
 }

@@ -6,7 +6,7 @@ use crate::objects::attributes::check_vouched;
 use crate::objects::metadata::stored;
 use crate::operations::objects::put_object::{PutObject, stored_headers};
 use crate::requests::body_plan::BodyPlan;
-use crate::requests::request::{Operation, PendingRequest, Upload, wrong_outcome};
+use crate::requests::request::{Operation, TypedRequest, Upload, wrong_outcome};
 use crate::requests::response::Response;
 use orcas_bodies::form_file::FileFrame;
 use orcas_bodies::intake::DeclaredBody;
@@ -86,26 +86,26 @@ impl Operation for PostObject {
         Some(&self.put)
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        let Self { put: input @ PutObject { bucket, key, .. }, action, location, .. } = &pending.input;
-        let mut headers = stored_headers(&pending.gateway, &put, input.chosen.key.as_ref());
-        pending.gateway.show_expiration(&mut headers, || input.expiring(&put));
+        let Self { put: input @ PutObject { bucket, key, .. }, action, location, .. } = &request.input;
+        let mut headers = stored_headers(&request.gateway, &put, input.chosen.key.as_ref());
+        request.gateway.show_expiration(&mut headers, || input.expiring(&put));
         match action {
             SuccessAction::Redirect(url) => {
                 let mut etag = Vec::new();
                 put.etag.write_hex(&mut etag);
                 headers.push("location", &redirection(url, name_of(bucket), key, &etag));
-                Ok(pending.envelope.empty(303, headers))
+                Ok(request.envelope.empty(303, headers))
             }
             SuccessAction::Empty(status) => {
                 headers.push("location", location.as_bytes());
-                Ok(pending.envelope.empty(*status, headers))
+                Ok(request.envelope.empty(*status, headers))
             }
             SuccessAction::Document => {
                 headers.push("location", location.as_bytes());
                 let document = results::post_response(location, name_of(bucket), key, &put.etag);
-                Ok(pending.envelope.document(201, headers, document))
+                Ok(request.envelope.document(201, headers, document))
             }
         }
     }

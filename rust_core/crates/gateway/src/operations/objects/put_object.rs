@@ -13,7 +13,7 @@ use crate::objects::expiration::Expiring;
 use crate::objects::metadata::stored;
 use crate::objects::versions::version_name;
 use crate::requests::body_plan::BodyPlan;
-use crate::requests::request::{Operation, PendingRequest, Prepared, Upload, wrong_outcome};
+use crate::requests::request::{Operation, Prepared, TypedRequest, Upload, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use crate::requests::storage_plan::PartOf;
 use orcas_bodies::intake::Digests;
@@ -114,14 +114,14 @@ impl Operation for PutObject {
         Named { bucket: Some(&self.bucket.name), key: Some(&self.key), upload: None }
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        let mut headers = stored_headers(&pending.gateway, &put, pending.input.chosen.key.as_ref());
-        if pending.input.offset.is_some() {
+        let mut headers = stored_headers(&request.gateway, &put, request.input.chosen.key.as_ref());
+        if request.input.offset.is_some() {
             headers.push_number("x-amz-object-size", put.size);
         }
-        pending.gateway.show_expiration(&mut headers, || pending.input.expiring(&put));
-        Ok(pending.envelope.empty(200, headers))
+        request.gateway.show_expiration(&mut headers, || request.input.expiring(&put));
+        Ok(request.envelope.empty(200, headers))
     }
 }
 

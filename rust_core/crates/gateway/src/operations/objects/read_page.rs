@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::objects::versions::VersionAddress;
 use crate::operations::objects::get_object::{GetObject, PageHeaders};
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::PinnedObject;
@@ -43,12 +43,12 @@ impl Operation for ReadPage {
         })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, PendingRequest::page))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, TypedRequest::page))
     }
 }
 
-impl PendingRequest<ReadPage> {
+impl TypedRequest<ReadPage> {
     fn page(&self) -> Result<Response, Problem> {
         let ReadPage { key, host, mount, headers, .. } = &self.input;
         let asked = Asked { key, host, mount };

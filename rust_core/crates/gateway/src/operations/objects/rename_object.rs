@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::admission::request_context::RequestContext;
 use crate::objects::conditions::of_rename;
 use crate::objects::sources::{Moving, Source};
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Intent, Outcome, RequestToken, SourceKind};
@@ -44,20 +44,20 @@ impl Operation for RenameObject {
         Ok(Self { moving, token })
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { moving, token } = &pending.input;
-        let moved = moving.decided(&pending.gateway, SourceKind::Rename)?;
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { moving, token } = &request.input;
+        let moved = moving.decided(&request.gateway, SourceKind::Rename)?;
         let intent = match *token {
             Some(token) => Intent::MoveOnce { moved, token },
             None => Intent::MoveObject(moved),
         };
-        Ok(pending.submit(intent, slot))
+        Ok(request.submit(intent, slot))
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         // Done: it was renamed by an earlier request with the same token.
         let (Outcome::Put(_) | Outcome::Done) = outcome else { return Err(wrong_outcome()) };
-        Ok(pending.envelope.empty(200, HeaderBlock::new()))
+        Ok(request.envelope.empty(200, HeaderBlock::new()))
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::objects::versions::VersionAddress;
-use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::request::{Operation, Step, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -23,14 +23,9 @@ impl Operation for RestoreObject {
         VersionAddress::parse(context).map(Self)
     }
 
-    fn take(
-        pending: &Arc<PendingRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Step, Problem> {
-        let tier = pending.read_document(|| check_request(&content))?;
-        Ok(pending.later(slot, move |pending| pending.restore(tier)))
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        let tier = request.read_document(|| check_request(&content))?;
+        Ok(request.later(slot, move |request| request.restore(tier)))
     }
 
     fn named(&self) -> Named<'_> {
@@ -42,7 +37,7 @@ impl Operation for RestoreObject {
     }
 }
 
-impl PendingRequest<RestoreObject> {
+impl TypedRequest<RestoreObject> {
     fn restore(&self, tier: Tier) -> Result<Response, Problem> {
         self.input.0.find(&self.gateway, &self.envelope, |found| {
             check_restorable(found.object.version.headers.storage_class.as_deref(), tier)?;

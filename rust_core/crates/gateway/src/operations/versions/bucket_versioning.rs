@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -20,13 +20,13 @@ impl Operation for GetBucketVersioning {
         context.bucket().map(Self)
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let status = match pending.input.0.versioning {
+    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let status = match request.input.0.versioning {
             Versioning::Unversioned => None,
             Versioning::Enabled => Some(Status::Enabled),
             Versioning::Suspended => Some(Status::Suspended),
         };
-        Ok(pending.envelope.document(200, HeaderBlock::new(), versioning::write(status)).into())
+        Ok(request.envelope.document(200, HeaderBlock::new(), versioning::write(status)).into())
     }
 }
 
@@ -37,22 +37,17 @@ impl Operation for PutBucketVersioning {
         context.bucket().map(Self)
     }
 
-    fn take(
-        pending: &Arc<PendingRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Step, Problem> {
-        let versioning = match pending.read_document(|| versioning::read(&content))? {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        let versioning = match request.read_document(|| versioning::read(&content))? {
             Status::Enabled => Versioning::Enabled,
             Status::Suspended => Versioning::Suspended,
         };
         let change = BucketChange::Versioning(versioning);
-        Ok(pending.submit(Intent::UpdateBucket { bucket: pending.input.0.id, change }, slot))
+        Ok(request.submit(Intent::UpdateBucket { bucket: request.input.0.id, change }, slot))
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Bucket(_) = outcome else { return Err(wrong_outcome()) };
-        Ok(pending.envelope.empty(200, HeaderBlock::new()))
+        Ok(request.envelope.empty(200, HeaderBlock::new()))
     }
 }

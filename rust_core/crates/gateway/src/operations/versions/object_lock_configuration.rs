@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
 use crate::objects::attributes::{shown_default, stored_default};
-use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -23,14 +23,14 @@ impl Operation for GetObjectLockConfiguration {
         context.bucket().map(Self)
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let bucket = &pending.input.0;
+    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let bucket = &request.input.0;
         let Some(lock) = &bucket.object_lock else {
             let error = S3Error::new(ErrorCode::ObjectLockConfigurationNotFoundError);
             return Err(error.field("BucketName", name_of(bucket)).into());
         };
         let document = write_configuration(lock.default.map(shown_default).as_ref());
-        Ok(pending.envelope.document(200, HeaderBlock::new(), document).into())
+        Ok(request.envelope.document(200, HeaderBlock::new(), document).into())
     }
 }
 
@@ -41,19 +41,14 @@ impl Operation for PutObjectLockConfiguration {
         context.bucket().map(Self)
     }
 
-    fn take(
-        pending: &Arc<PendingRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Step, Problem> {
-        let configuration = pending.read_document(|| read_configuration(&content))?;
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        let configuration = request.read_document(|| read_configuration(&content))?;
         let change = BucketChange::ObjectLock(ObjectLock { default: configuration.map(stored_default) });
-        Ok(pending.submit(Intent::UpdateBucket { bucket: pending.input.0.id, change }, slot))
+        Ok(request.submit(Intent::UpdateBucket { bucket: request.input.0.id, change }, slot))
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Bucket(_) = outcome else { return Err(wrong_outcome()) };
-        Ok(pending.envelope.empty(200, HeaderBlock::new()))
+        Ok(request.envelope.empty(200, HeaderBlock::new()))
     }
 }

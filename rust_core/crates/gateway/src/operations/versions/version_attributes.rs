@@ -9,7 +9,7 @@ use crate::admission::request_context::RequestContext;
 use crate::objects::attributes::{shown_retention, stored_retention, stored_tags};
 use crate::objects::versions::{VersionAddress, version_name};
 use crate::requests::after_body::AskedByBody;
-use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::requests::request::{Operation, Request as _, Step, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -29,12 +29,12 @@ impl Operation for ReadAttribute {
         VersionAddress::parse(context).map(Self)
     }
 
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, PendingRequest::read_attribute))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.later(slot, TypedRequest::read_attribute))
     }
 }
 
-impl PendingRequest<ReadAttribute> {
+impl TypedRequest<ReadAttribute> {
     fn read_attribute(&self) -> Result<Response, Problem> {
         let address = &self.input.0;
         let of_lock = self.operation() != Name::GetObjectTagging;
@@ -85,12 +85,12 @@ impl Operation for ChangeAttribute {
     }
 
     /// DeleteObjectTagging, the one without a body.
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.change(AttributeChange::Tags(Vec::new()), slot))
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(request.change(AttributeChange::Tags(Vec::new()), slot))
     }
 
-    fn asks(pending: &PendingRequest<Self>, content: &[u8]) -> Result<AskedByBody, Problem> {
-        Ok(match pending.operation() {
+    fn asks(request: &TypedRequest<Self>, content: &[u8]) -> Result<AskedByBody, Problem> {
+        Ok(match request.operation() {
             Name::PutObjectTagging => vec![(tags::HEADER, tags::header(&tags::read_document(content)?))],
             Name::PutObjectRetention => {
                 let retention = object_lock::read_retention(content)?;
@@ -101,32 +101,27 @@ impl Operation for ChangeAttribute {
         })
     }
 
-    fn take(
-        pending: &Arc<PendingRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Step, Problem> {
-        let change = match pending.operation() {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        let change = match request.operation() {
             Name::PutObjectTagging => {
-                AttributeChange::Tags(stored_tags(pending.read_document(|| tags::read_document(&content))?))
+                AttributeChange::Tags(stored_tags(request.read_document(|| tags::read_document(&content))?))
             }
             Name::PutObjectRetention => {
-                let retention = pending.read_document(|| object_lock::read_retention(&content))?.map(stored_retention);
+                let retention = request.read_document(|| object_lock::read_retention(&content))?.map(stored_retention);
                 // Like a malformed document, before anybody looks for the key. The time is judged again with the change.
                 let ended =
-                    |until_ms: u64| i64::try_from(until_ms).is_ok_and(|until| until <= pending.gateway.now_ms());
+                    |until_ms: u64| i64::try_from(until_ms).is_ok_and(|until| until <= request.gateway.now_ms());
                 if retention.is_some_and(|retention| ended(retention.until_ms)) {
                     return Err(Refusal::RetentionInPast.into());
                 }
-                AttributeChange::Retention { retention, bypass: pending.input.bypass }
+                AttributeChange::Retention { retention, bypass: request.input.bypass }
             }
             Name::PutObjectLegalHold => {
-                AttributeChange::LegalHold(pending.read_document(|| object_lock::read_legal_hold(&content))?)
+                AttributeChange::LegalHold(request.read_document(|| object_lock::read_legal_hold(&content))?)
             }
             other => return Err(other.not_implemented().into()),
         };
-        Ok(pending.change(change, slot))
+        Ok(request.change(change, slot))
     }
 
     fn named(&self) -> Named<'_> {
@@ -137,18 +132,18 @@ impl Operation for ChangeAttribute {
         self.address.detailed(error)
     }
 
-    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Updated(version) = outcome else { return Err(wrong_outcome()) };
         let mut headers = HeaderBlock::new();
         if let Some(version) = version {
             headers.set_version_id(&version_name(version));
         }
-        let status = if pending.operation() == Name::DeleteObjectTagging { 204 } else { 200 };
-        Ok(pending.envelope.empty(status, headers))
+        let status = if request.operation() == Name::DeleteObjectTagging { 204 } else { 200 };
+        Ok(request.envelope.empty(status, headers))
     }
 }
 
-impl PendingRequest<ChangeAttribute> {
+impl TypedRequest<ChangeAttribute> {
     fn change(self: &Arc<Self>, change: AttributeChange, slot: u32) -> Step {
         let VersionAddress { bucket, key, .. } = &self.input.address;
         let version = self.input.address.version_id();

@@ -27,7 +27,7 @@ class Body(Protocol):
         """End it: the client gets 503 `SlowDown`."""
 
 
-class Pending:
+class IncompleteBodies:
     """The small bodies of a server."""
 
     def __init__(self, limit: int) -> None:

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 from orcas.http.exchange import Exchange
-from orcas.http.pending import Pending
+from orcas.http.incomplete import IncompleteBodies
 
 LIMIT = 1600
 
@@ -14,55 +14,55 @@ LIMIT = 1600
 @dataclass(eq=False)
 class Body:
     client: str
-    pending: Pending
+    incomplete: IncompleteBodies
     ended: list[Body] = field(default_factory=list)
 
     def shed(self) -> None:
         self.ended.append(self)
         # As the request does when it notices this.
-        self.pending.forget(self)
+        self.incomplete.forget(self)
 
 
 def test_those_silent_longest_are_ended_of_the_client_that_holds_most() -> None:
-    pending, ended = Pending(LIMIT), []
-    patient = Body("other", pending, ended)
-    pending.grow(patient, 600)
-    stalled = [Body("one", pending, ended) for _ in range(10)]
+    incomplete, ended = IncompleteBodies(LIMIT), []
+    patient = Body("other", incomplete, ended)
+    incomplete.grow(patient, 600)
+    stalled = [Body("one", incomplete, ended) for _ in range(10)]
     for body in stalled:
-        pending.grow(body, 100)
+        incomplete.grow(body, 100)
     assert ended == []
-    pending.grow(stalled[0], 1)
+    incomplete.grow(stalled[0], 1)
     assert ended == [stalled[1], stalled[2]], "the first has just grown; and a sixteenth is freed"
-    pending.forget(patient)
-    assert pending.total == 801
+    incomplete.forget(patient)
+    assert incomplete.total == 801
 
 
 def test_one_that_exceeds_the_limit_alone_is_ended() -> None:
-    pending, ended = Pending(LIMIT), []
-    body = Body("one", pending, ended)
-    pending.grow(body, LIMIT)
+    incomplete, ended = IncompleteBodies(LIMIT), []
+    body = Body("one", incomplete, ended)
+    incomplete.grow(body, LIMIT)
     assert ended == []
-    pending.grow(body, 1)
+    incomplete.grow(body, 1)
     assert ended == [body]
-    assert pending.total == 0
+    assert incomplete.total == 0
 
 
 def test_what_is_held_never_exceeds_the_limit_and_comes_back() -> None:
     draw = random.Random(1)
-    pending, ended = Pending(LIMIT), []
-    bodies = [Body(str(number % 7), pending, ended) for number in range(100)]
+    incomplete, ended = IncompleteBodies(LIMIT), []
+    bodies = [Body(str(number % 7), incomplete, ended) for number in range(100)]
     for _ in range(5_000):
         body = draw.choice(bodies)
         if draw.random() < 0.8:
-            pending.grow(body, draw.randrange(200))
+            incomplete.grow(body, draw.randrange(200))
         else:
-            pending.forget(body)
-        assert 0 <= pending.total <= LIMIT
+            incomplete.forget(body)
+        assert 0 <= incomplete.total <= LIMIT
     assert ended
     for body in bodies:
-        pending.forget(body)
-    assert pending.total == 0
-    assert pending._clients == pending._held == {}
+        incomplete.forget(body)
+    assert incomplete.total == 0
+    assert incomplete._clients == incomplete._held == {}
 
 
 def test_addresses_of_one_network_are_one_client() -> None:

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::Criterion;
-use orcas_access::{Context, Kind, Policies, Policy, PolicyKind, Principal, Request, authorize};
+use orcas_access::{Context, Kind, Policies, Policy, PolicyKind, Principal, Request, evaluate};
 
 use counting::{Allocated, Counting};
 
@@ -82,8 +82,8 @@ fn main() {
     ] {
         let policies = Policies { identity, resource, ..Policies::default() };
         let before = Allocated::now();
-        assert!(authorize(&request, &policies).is_allowed(), "{name}");
+        assert!(evaluate(&request, &policies).is_allowed(), "{name}");
         assert_eq!(before.since().count, 0, "{name}");
-        criterion.bench_function(name, |bencher| bencher.iter(|| authorize(black_box(&request), black_box(&policies))));
+        criterion.bench_function(name, |bencher| bencher.iter(|| evaluate(black_box(&request), black_box(&policies))));
     }
 }

@@ -15,7 +15,7 @@ use super::admin::{
 };
 use super::errors::{StoreError, refusal_of, store_error};
 use super::events::{EventDeliveries, EventListener, EventsStats, ListeningPermit};
-use super::requests::done::{self, Admission, Stages};
+use super::requests::done::{self, PyAdmission, PyStages};
 use super::requests::head::{self, ScopeHead, byte_pairs, header_objects};
 use super::requests::{
     Description, Diagnosis, EventLoop, Form, Recovery, Request, RequestLogs, Response, piece_object,
@@ -30,10 +30,9 @@ use orcas_bodies::problem::Problem;
 use orcas_engine::{Effort, Engine, Replayed, SystemClock, salvage_store};
 use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
 use orcas_fsck::CheckOptions;
-use orcas_gateway::accounting::Done;
 use orcas_gateway::{
-    Begun, BucketPrefix, Completion, Gateway, Identities, IdentityRow, IdentityTables, KeyRow, LimitRow, MovedPrefix,
-    Responder,
+    Begun, BucketPrefix, Completion, Done, Gateway, Identities, IdentityRow, IdentityTables, KeyRow, LimitRow,
+    MovedPrefix, Responder,
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::{ErrorCode, S3Error};
@@ -265,12 +264,12 @@ impl Core {
     fn finish(
         &self,
         py: Python<'_>,
-        admission: Admission<'_>,
+        admission: PyAdmission<'_>,
         response: Option<&Bound<'_, Response>>,
         scope: Option<&Bound<'_, PyDict>>,
         mount_length: usize,
         refusal: Option<(u16, String)>,
-    ) -> PyResult<Option<Stages>> {
+    ) -> PyResult<Option<PyStages>> {
         let response = response.map(Bound::get);
         let refusal = refusal.as_ref().map(|(status, code)| (*status, code.as_str()));
         let done = Done { admission: admission.inner(), response: response.map(|response| &response.summary), refusal };
@@ -279,7 +278,7 @@ impl Core {
             let answered = response.map_or(&b""[..], |response| response.rest.as_bytes(py));
             done::log(&self.gateway, &done, &finished, (scope, mount_length), answered)?;
         }
-        Ok(self.gateway.stages(&done, &finished).map(Stages::from))
+        Ok(self.gateway.stages(&done, &finished).map(PyStages::from))
     }
 
     /// The logs of requests.

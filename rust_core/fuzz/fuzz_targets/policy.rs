@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use orcas_access::{
-    AccessDecision, Context, Kind, Policies, Policy, PolicyKind, Principal, Request, authorize, warnings,
+    AccessDecision, Context, Kind, Policies, Policy, PolicyKind, Principal, Request, evaluate, warnings,
 };
 use orcas_fuzz::{Input, bounded, fuzz_target};
 
@@ -53,7 +53,7 @@ fn decided(policy: &Arc<Policy>, kind: PolicyKind, times: usize, request: &Reque
     };
     let boundary = (kind == PolicyKind::Boundary).then_some(&**policy);
     let resource = matches!(kind, PolicyKind::Resource | PolicyKind::Trust).then_some(&**policy);
-    authorize(request, &Policies { identity, boundary, session, resource })
+    evaluate(request, &Policies { identity, boundary, session, resource })
 }
 
 fuzz_target!(|data: &[u8]| {

@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyBytes, PyInt};
 
 use super::piece;
 use orcas_bodies::download;
-use orcas_gateway::accounting::ResponseSummary;
+use orcas_gateway::ResponseSummary;
 use orcas_gateway::accounting::tally::Delivery;
 use orcas_gateway::requests::response::ResponseBody;
 use orcas_gateway::{Completion, Responder};

@@ -8,32 +8,32 @@ use super::answer::Response;
 use super::form::Form;
 use super::head::{ScopeHead, client, field};
 use super::request::Request;
-use orcas_gateway::Gateway;
 use orcas_gateway::accounting::request_log::Logged;
-use orcas_gateway::accounting::{self, Done};
+use orcas_gateway::accounting::stages::Stages;
+use orcas_gateway::{Admission, Done, Gateway};
 use orcas_http::hex;
 use orcas_telemetry::metrics::requests::Finished;
 use orcas_telemetry::traces::Trace;
 
 /// What `Core.accept` returned for a request.
 #[derive(FromPyObject)]
-pub enum Admission<'py> {
+pub enum PyAdmission<'py> {
     Request(Bound<'py, Request>),
     Form(Bound<'py, Form>),
     /// A refusal.
     Response(Bound<'py, Response>),
 }
 
-impl Admission<'_> {
+impl PyAdmission<'_> {
     /// As the gateway knows it.
-    pub fn inner(&self) -> accounting::Admission<'_> {
+    pub fn inner(&self) -> Admission<'_> {
         match self {
-            Self::Request(request) => accounting::Admission::Request(&*request.get().inner),
+            Self::Request(request) => Admission::Request(&*request.get().inner),
             Self::Form(form) => match form.get().made.get() {
-                Some(request) => accounting::Admission::Request(&**request),
-                None => accounting::Admission::Form(&form.get().tally),
+                Some(request) => Admission::Request(&**request),
+                None => Admission::Form(&form.get().tally),
             },
-            Self::Response(refusal) => accounting::Admission::Refusal(&refusal.get().summary),
+            Self::Response(refusal) => Admission::Refusal(&refusal.get().summary),
         }
     }
 }
@@ -60,7 +60,7 @@ pub fn log(
 
 /// As the gateway has them.
 #[derive(IntoPyObject)]
-pub struct Stages {
+pub struct PyStages {
     total: f64,
     authenticate: f64,
     receive: f64,
@@ -75,8 +75,8 @@ pub struct Stages {
     trace: Option<TraceIds>,
 }
 
-impl From<accounting::Stages<'_>> for Stages {
-    fn from(stages: accounting::Stages<'_>) -> Self {
+impl From<Stages<'_>> for PyStages {
+    fn from(stages: Stages<'_>) -> Self {
         Self {
             total: stages.total,
             authenticate: stages.authenticate,

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::authorize::{AccessDecision, Policies, Reason, Source, authorize_within};
 use crate::context::{Context, Request};
 use crate::context::{STEPS_MAX, Steps};
 use crate::error::PolicyKind;
+use crate::evaluate::{AccessDecision, Policies, Reason, Source, evaluate_within};
 use crate::policy::Policy;
 use crate::principals::{Kind, Principal};
 
@@ -115,7 +115,7 @@ pub fn simulate(request: &str) -> Result<String, String> {
                 context: &context,
             };
             let steps = Steps::new(STEPS_MAX);
-            told.push(applied.told(authorize_within(&request, &applied.policies(), &steps)));
+            told.push(applied.told(evaluate_within(&request, &applied.policies(), &steps)));
             left = left.checked_sub(STEPS_MAX - steps.left()).ok_or(TOO_COSTLY)?;
         }
     }

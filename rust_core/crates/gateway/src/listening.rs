@@ -92,7 +92,7 @@ impl Gateway {
     fn may_listen(&self, requester: &Requester, bucket: &str, kept: &KeptCircumstances) -> Result<(), S3Error> {
         let (resource, facts) = (Resource::Bucket(bucket), ResourceFacts::UNKNOWN);
         let question = Question { requester, action: ACTION, resource, facts };
-        kept.with(self, None, None, |circumstances| self.authorize(&self.identities(), &question, circumstances))
+        kept.with(self, None, None, |circumstances| self.authorize_action(&self.identities(), &question, circumstances))
     }
 }
 

@@ -51,9 +51,9 @@ impl Step {
     }
 }
 
-/// A step that a request took.
+/// When a request took a step, and how long that was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lap {
+pub struct StepTime {
     pub step: Step,
     /// The first time.
     pub began: Instant,
@@ -63,24 +63,24 @@ pub struct Lap {
 
 #[derive(Debug, Default)]
 pub struct Stopwatch {
-    laps: Mutex<Laps>,
+    steps: Mutex<Steps>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Laps {
+struct Steps {
     /// When the request had all that it needs to begin.
     began: Option<Instant>,
     /// When its change was handed to the committer.
     submitted: Option<Instant>,
-    taken: [Option<Lap>; Step::COUNT],
+    taken: [Option<StepTime>; Step::COUNT],
 }
 
-impl Laps {
+impl Steps {
     fn add(&mut self, step: Step, began: Instant, took: Duration) {
-        let Some(lap) = self.taken.get_mut(step as usize) else { return };
-        let before = lap.map_or(Duration::ZERO, |lap| lap.took);
-        let began = lap.map_or(began, |lap| lap.began);
-        *lap = Some(Lap { step, began, took: before + took });
+        let Some(time) = self.taken.get_mut(step as usize) else { return };
+        let before = time.map_or(Duration::ZERO, |time| time.took);
+        let began = time.map_or(began, |time| time.began);
+        *time = Some(StepTime { step, began, took: before + took });
     }
 
     fn between(&mut self, step: Step, began: Instant, ended: Instant) {
@@ -91,57 +91,57 @@ impl Laps {
 impl Stopwatch {
     /// The body has arrived, or there is none.
     pub fn begin(&self) {
-        self.laps.lock().began = Some(Instant::now());
+        self.steps.lock().began = Some(Instant::now());
     }
 
     /// The steps so far, in their order.
-    pub fn laps(&self) -> Vec<Lap> {
-        self.laps.lock().taken.into_iter().flatten().collect()
+    pub fn steps(&self) -> Vec<StepTime> {
+        self.steps.lock().taken.into_iter().flatten().collect()
     }
 
     /// The change is handed to the committer now.
     pub fn submitted(&self) {
         let now = Instant::now();
-        let mut laps = self.laps.lock();
-        if let Some(began) = laps.began.take() {
-            laps.between(Step::Prepare, began, now);
+        let mut steps = self.steps.lock();
+        if let Some(began) = steps.began.take() {
+            steps.between(Step::Prepare, began, now);
         }
-        laps.submitted = Some(now);
+        steps.submitted = Some(now);
     }
 
     /// The committer gives its answer, at the time `engine_now` of its clock.
     pub fn committed(&self, round: &RoundTimes, engine_now: Duration) {
         let now = Instant::now();
         let at = |time: Duration| now.checked_sub(engine_now.saturating_sub(time)).unwrap_or(now);
-        let mut laps = self.laps.lock();
+        let mut steps = self.steps.lock();
         let began = at(round.began);
-        if let Some(submitted) = laps.submitted.take() {
+        if let Some(submitted) = steps.submitted.take() {
             let awaited = round.awaited_index.map_or(began, |since| at(since).max(submitted)).min(began);
-            laps.between(Step::Queue, submitted, awaited);
+            steps.between(Step::Queue, submitted, awaited);
             if awaited < began {
-                laps.between(Step::ApplyWait, awaited, began);
+                steps.between(Step::ApplyWait, awaited, began);
             }
         }
         let decided = round.decided.map_or(now, at);
-        laps.between(Step::Decide, began, decided);
+        steps.between(Step::Decide, began, decided);
         let (sync, synced) = round.sync.map_or((now, now), |(began, ended)| (at(began), at(ended)));
         if round.appended {
-            laps.between(Step::Append, decided, sync);
+            steps.between(Step::Append, decided, sync);
         }
         if round.sync.is_some() {
-            laps.between(Step::Sync, sync, synced);
-            laps.between(Step::Publish, synced, now);
+            steps.between(Step::Sync, sync, synced);
+            steps.between(Step::Publish, synced, now);
         }
     }
 
     /// A worker takes the request up now, which was handed to it at `since`.
     pub fn taken_up(&self, since: Instant) {
-        self.laps.lock().between(Step::Queue, since, Instant::now());
+        self.steps.lock().between(Step::Queue, since, Instant::now());
     }
 
     /// The object that was asked for at `since` is found.
     pub fn found(&self, since: Instant) {
-        self.laps.lock().between(Step::Lookup, since, Instant::now());
+        self.steps.lock().between(Step::Lookup, since, Instant::now());
     }
 }
 
@@ -151,9 +151,9 @@ pub fn reading<T>(stopwatch: Option<&Stopwatch>, read: impl FnOnce() -> T) -> T 
     let began = Instant::now();
     let (done, verified) = with_time(read);
     let reading = began.elapsed().saturating_sub(verified);
-    let mut laps = stopwatch.laps.lock();
-    laps.add(Step::Read, began, reading);
-    laps.add(Step::Verify, began + reading, verified);
+    let mut steps = stopwatch.steps.lock();
+    steps.add(Step::Read, began, reading);
+    steps.add(Step::Verify, began + reading, verified);
     done
 }
 
@@ -163,7 +163,7 @@ mod tests {
     use orcas_base::verifying::verifying;
 
     fn names(stopwatch: &Stopwatch) -> Vec<&'static str> {
-        stopwatch.laps().iter().map(|lap| lap.step.name()).collect()
+        stopwatch.steps().iter().map(|time| time.step.name()).collect()
     }
 
     #[test]
@@ -182,11 +182,11 @@ mod tests {
         };
         stopwatch.committed(&round, second(1000));
         assert_eq!(names(&stopwatch), ["prepare", "queue", "apply_wait", "decide", "append", "sync", "publish"]);
-        let laps = stopwatch.laps();
-        for two in laps.windows(2) {
+        let steps = stopwatch.steps();
+        for two in steps.windows(2) {
             assert_eq!(two[0].began + two[0].took, two[1].began, "{two:?}");
         }
-        assert!(laps[2..6].iter().all(|lap| lap.took == second(1)), "{laps:?}");
+        assert!(steps[2..6].iter().all(|step| step.took == second(1)), "{steps:?}");
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         stopwatch.submitted();
         stopwatch.committed(&RoundTimes::default(), Duration::from_millis(1));
         assert_eq!(names(&stopwatch), ["queue", "decide"]);
-        assert_eq!(stopwatch.laps()[0].took, Duration::ZERO, "it began before the clock of the round");
+        assert_eq!(stopwatch.steps()[0].took, Duration::ZERO, "it began before the clock of the round");
     }
 
     #[test]
@@ -208,10 +208,10 @@ mod tests {
                 verifying(nap);
             });
         }
-        let laps = stopwatch.laps();
+        let steps = stopwatch.steps();
         assert_eq!(names(&stopwatch), ["read", "verify"]);
-        assert!(laps.iter().all(|lap| lap.took >= Duration::from_millis(4)), "{laps:?}");
-        assert!(laps[0].began < laps[1].began);
+        assert!(steps.iter().all(|step| step.took >= Duration::from_millis(4)), "{steps:?}");
+        assert!(steps[0].began < steps[1].began);
         assert_eq!(reading(None, || 1), 1);
     }
 }

@@ -51,7 +51,7 @@ fn decided_by(policy: &Arc<Policy>, value: &str) -> AccessDecision {
         resource_account: ACCOUNT,
         context: &Keys(&keys),
     };
-    authorize(&request, &Policies { identity: &identity, ..Policies::default() })
+    evaluate(&request, &Policies { identity: &identity, ..Policies::default() })
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn what_takes_too_long_denies() {
         context: &Keys(&values),
     };
     for several in [[Arc::clone(&open), Arc::clone(&costly)], [Arc::clone(&costly), Arc::clone(&open)]] {
-        let decision = authorize(&request, &Policies { identity: &several, ..Policies::default() });
+        let decision = evaluate(&request, &Policies { identity: &several, ..Policies::default() });
         // A policy that denies nothing is passed over once another one allows.
         assert_eq!(decision.is_allowed(), Arc::ptr_eq(&several[0], &open), "{decision:?}");
     }

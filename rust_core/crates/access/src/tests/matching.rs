@@ -97,7 +97,7 @@ fn keys_of_objects_need_not_be_text() {
             resource_account: ACCOUNT,
             context: &(),
         };
-        assert_eq!(authorize(&request, &policies).is_allowed(), expected);
+        assert_eq!(evaluate(&request, &policies).is_allowed(), expected);
     }
 }
 

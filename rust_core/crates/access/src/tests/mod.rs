@@ -10,9 +10,9 @@ mod random;
 
 use std::sync::Arc;
 
-use crate::authorize::{AccessDecision, Policies, authorize};
 use crate::context::{Context, Request};
 use crate::error::PolicyKind;
+use crate::evaluate::{AccessDecision, Policies, evaluate};
 use crate::policy::Policy;
 use crate::principals::{Kind, Principal};
 
@@ -66,7 +66,7 @@ pub fn decided(principal: &Principal, policies: &Policies<'_>) -> AccessDecision
     let context = &();
     let request =
         Request { principal, action: "s3:GetObject", resource: KEY.as_bytes(), resource_account: ACCOUNT, context };
-    authorize(&request, policies)
+    evaluate(&request, policies)
 }
 
 /// Whether a policy of an identity allows bob something.
@@ -74,7 +74,7 @@ pub fn allows_with(policy: &Arc<Policy>, action: &str, resource: &str, context: 
     let (principal, identity) = (bob(), [Arc::clone(policy)]);
     let request =
         Request { principal: &principal, action, resource: resource.as_bytes(), resource_account: ACCOUNT, context };
-    authorize(&request, &Policies { identity: &identity, ..Policies::default() }).is_allowed()
+    evaluate(&request, &Policies { identity: &identity, ..Policies::default() }).is_allowed()
 }
 
 pub fn allows(policy: &Arc<Policy>, action: &str, resource: &str) -> bool {

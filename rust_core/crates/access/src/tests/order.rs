@@ -3,7 +3,7 @@
 use super::*;
 use std::slice;
 
-use crate::authorize::{Missing, Reason, Source};
+use crate::evaluate::{Missing, Reason, Source};
 
 const READ: &str = r#""Effect": "Allow", "Action": "s3:GetObject", "Resource": "*""#;
 const REFUSE: &str = r#""Effect": "Deny", "Action": "s3:*", "Resource": "*""#;
@@ -101,7 +101,7 @@ fn the_root_user_of_an_account_may_do_everything_to_what_is_its_own() {
             context: &(),
         };
         let policies = Policies { resource: Some(&none), ..Policies::default() };
-        assert_eq!(authorize(&request, &policies).is_allowed(), expected);
+        assert_eq!(evaluate(&request, &policies).is_allowed(), expected);
     }
 }
 
@@ -157,7 +157,7 @@ fn a_thousand_statements_are_told_apart() {
             resource_account: ACCOUNT,
             context: &(),
         };
-        let found = authorize(&request, &Policies { identity: &own, ..Policies::default() });
+        let found = evaluate(&request, &Policies { identity: &own, ..Policies::default() });
         assert_eq!(found, AccessDecision::Allowed(reason(Source::Identity(0), n)));
     }
 }

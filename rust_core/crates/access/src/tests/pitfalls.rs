@@ -201,7 +201,7 @@ fn nobody_is_a_member_of_no_account() {
         resource_account: "",
         context: &(),
     };
-    assert!(!authorize(&request, &Policies { identity: &own, ..Policies::default() }).is_allowed());
+    assert!(!evaluate(&request, &Policies { identity: &own, ..Policies::default() }).is_allowed());
 }
 
 #[test]

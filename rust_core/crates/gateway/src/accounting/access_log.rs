@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
-use crate::accounting::Done;
 use crate::admission::decision_log::LoggedDecisions;
 use crate::admission::describe::Description;
 use crate::buckets::pages::name_of;
+use crate::finish::Done;
 use crate::gateway::{Gateway, now_ms};
 use crate::requests::request::Request;
 use orcas_bodies::problem::Problem;

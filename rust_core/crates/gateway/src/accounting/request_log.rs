@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::accounting::Done;
 use crate::accounting::access_log::{AccessEntry, began_ms};
 use crate::admission::decision_log::LoggedDecisions;
+use crate::finish::Done;
 use crate::gateway::Gateway;
 use crate::requests::request::Request;
 use orcas_http::{RequestHead, hex, lossy_text};

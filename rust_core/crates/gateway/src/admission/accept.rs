@@ -126,7 +126,7 @@ impl Gateway {
             RequestContext::new((self, responder), ingress, head, sender, (operation, &target, query), cors);
         // A form is authorized by `FormHead`. One that is not signed in its fields is refused by its operation.
         if operation != Operation::PostObject {
-            context.authorize(&identities).inspect_err(|_| {
+            context.authorize_request(&identities).inspect_err(|_| {
                 resolved.judged = context.decisions.take(&context.requester).map(Arc::new);
             })?;
         }

@@ -16,7 +16,7 @@ use crate::admission::identities::{Identities, Requester};
 use crate::buckets::acls::ByAcl;
 use crate::gateway::{Gateway, PublicAccess};
 use crate::objects::versions::version_id;
-use orcas_access::{AccessDecision, Context, Missing, Policies, Policy, Reason, Request, Source, authorize};
+use orcas_access::{AccessDecision, Context, Missing, Policies, Policy, Reason, Request, Source, evaluate};
 use orcas_bodies::problem::Problem;
 use orcas_record::{Bucket, Version};
 use orcas_s3::documents::{BucketPolicy, PublicAccessBlock};
@@ -151,7 +151,7 @@ impl Gateway {
     ///
     /// # Errors
     /// `AccessDenied`
-    pub fn authorize(
+    pub fn authorize_action(
         &self,
         identities: &Identities,
         question: &Question<'_>,
@@ -191,7 +191,7 @@ impl Gateway {
             resource: None,
         };
         let policies = Policies { resource: document.as_ref().map(|it| &it.policy), ..of_sender };
-        let mut decision = authorize(&request, &policies);
+        let mut decision = evaluate(&request, &policies);
         if restricted && decision.is_allowed() {
             decision = AccessDecision::ImplicitDeny(Missing::Resource);
         }
@@ -200,7 +200,7 @@ impl Gateway {
             return Err(S3Error::with(ErrorCode::AccessDenied, message));
         }
         let of_sender_alone =
-            || authorize(&Request { resource_account: &identity.principal.account, ..request }, &of_sender);
+            || evaluate(&Request { resource_account: &identity.principal.account, ..request }, &of_sender);
         // Nor do lists let another account into what is restricted to its own.
         if let (Some(bucket), false) = (&bucket, restricted || decision.is_final()) {
             let asked = AskedOfAcl { bucket, question, is_own, decision: &decision, found: &found };

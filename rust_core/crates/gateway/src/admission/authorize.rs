@@ -23,7 +23,7 @@ impl RequestContext<'_> {
     ///
     /// # Errors
     /// `AccessDenied`, and those of a malformed source.
-    pub fn authorize(&mut self, identities: &Identities) -> Result<(), Problem> {
+    pub fn authorize_request(&mut self, identities: &Identities) -> Result<(), Problem> {
         let permissions = self.operation.spec().permissions;
         let of_target = |it: &&Permission| it.part.is_none() && it.subject != Subject::Source;
         if self.source.is_none() && permissions.iter().any(|it| it.subject == Subject::Source) {
@@ -127,7 +127,7 @@ impl RequestContext<'_> {
         let action = action(version.is_some());
         let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
         let circumstances = Circumstances { part, ..self.circumstances(version.as_deref()) };
-        match self.gateway.authorize(identities, &question, &circumstances) {
+        match self.gateway.authorize_action(identities, &question, &circumstances) {
             Err(_) if circumstances.is_uncertain.get() && self.operation.body_asks() && !self.is_body_read => Ok(true),
             decided => Ok(decided.map(|()| false)?),
         }

@@ -85,10 +85,10 @@ impl KeptCircumstances {
         gateway: &Gateway,
         version: Option<&str>,
         decisions: Option<&DecisionLog>,
-        authorize: impl FnOnce(&Circumstances<'_>) -> T,
+        ask: impl FnOnce(&Circumstances<'_>) -> T,
     ) -> T {
         let list: Vec<(&[u8], &[u8])> = self.headers.iter().map(|(name, value)| (&name[..], &value[..])).collect();
-        authorize(&Circumstances {
+        ask(&Circumstances {
             gateway,
             ingress: &self.ingress,
             how: self.how,

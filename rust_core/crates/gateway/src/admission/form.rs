@@ -195,7 +195,7 @@ impl Address {
             list.push((tags::HEADER.as_bytes(), tags));
         }
         context.head.headers = Headers::new(&list);
-        context.authorize(&identities).inspect_err(|_| {
+        context.authorize_request(&identities).inspect_err(|_| {
             *judged = context.decisions.take(&context.requester).map(Arc::new);
         })?;
         let size = match policy {

@@ -42,7 +42,7 @@ impl Stranger {
             let resource = Resource::Bucket(bucket);
             let question = Question { requester, action, resource, facts: ResourceFacts::UNKNOWN };
             self.asked.with(gateway, None, Some(decisions), |circumstances| {
-                gateway.authorize(&identities, &question, circumstances).err()
+                gateway.authorize_action(&identities, &question, circumstances).err()
             })
         };
         let private = self.buckets.iter().flatten().find_map(denied)?.private;

@@ -85,7 +85,7 @@ impl RequestContext<'_> {
         let facts = ResourceFacts { is_published: !self.gateway.public_access_block(bucket.id).blocks_reads() };
         let resource = Resource::Object { bucket: name, key: self.target.key().unwrap_or_default() };
         let question = Question { requester: &self.requester, action: "s3:GetObject", resource, facts };
-        self.gateway.authorize(&self.gateway.identities(), &question, &self.circumstances(None))?;
+        self.gateway.authorize_action(&self.gateway.identities(), &question, &self.circumstances(None))?;
         let _ = self.found.set(Arc::clone(&bucket));
         Ok((bucket, website))
     }

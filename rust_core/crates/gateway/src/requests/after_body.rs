@@ -32,7 +32,7 @@ impl AfterBody {
     }
 
     /// Authorizes the request with what its body asks for. `judged` is set if it is refused by access decisions.
-    pub fn authorize(
+    pub fn authorize_with_body(
         &self,
         (gateway, responder): (&Arc<Gateway>, &Arc<dyn Responder>),
         requester: &Arc<Requester>,
@@ -48,7 +48,7 @@ impl AfterBody {
         let mut context = RequestContext::new((gateway, responder), ingress, head, sender, asked, &None);
         context.is_body_read = true;
         let identities = gateway.identities();
-        context.authorize(&identities).inspect_err(|_| {
+        context.authorize_request(&identities).inspect_err(|_| {
             if let Some(made) = context.decisions.take(requester) {
                 judged.get_or_init(|| Box::new(made));
             }

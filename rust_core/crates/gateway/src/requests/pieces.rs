@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use crate::requests::reply::Reply;
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::Response;
 use orcas_bodies::problem::Problem;
 use orcas_s3::ErrorCode;
@@ -16,7 +16,7 @@ impl<O: Operation> TypedRequest<O> {
     /// Runs `work`, which pauses after each piece, and answers the slot. Only the first piece takes a worker from others;
     /// those that follow run at a low priority, behind the ends of bodies. A piece is the last one if the request was
     /// abandoned or the server is closed.
-    pub fn work_in_pieces<W>(self: &Arc<Self>, slot: u32, work: impl FnOnce(Arc<Self>) -> W) -> Step
+    pub fn work_in_pieces<W>(self: &Arc<Self>, slot: u32, work: impl FnOnce(Arc<Self>) -> W) -> Progress
     where
         W: Future<Output = Result<Response, Problem>> + Send + 'static,
     {
@@ -29,7 +29,7 @@ impl<O: Operation> TypedRequest<O> {
             }
             Self::run_piece(reply, work);
         });
-        Step::Later
+        Progress::Later
     }
 
     fn run_piece<W>(reply: Reply<Self>, mut work: Pin<Box<W>>)

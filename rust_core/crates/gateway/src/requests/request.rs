@@ -58,7 +58,7 @@ pub trait Operation: Sized + Send + Sync + 'static {
     }
 
     /// Begins an operation without a body. On the event loop: does not block.
-    fn begin(_request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+    fn begin(_request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
         Err(Problem::internal("an operation with a body was started without one"))
     }
 
@@ -73,7 +73,7 @@ pub trait Operation: Sized + Send + Sync + 'static {
         _content: Bytes,
         _digests: &Digests,
         _slot: u32,
-    ) -> Result<Step, Problem> {
+    ) -> Result<Progress, Problem> {
         Err(Problem::internal("an operation without a body got one"))
     }
 
@@ -144,14 +144,14 @@ pub fn wrong_outcome() -> Problem {
     Problem::internal("the engine returned the outcome of another operation")
 }
 
-/// The result of a step of an operation.
-pub enum Step {
+/// How far an operation has come.
+pub enum Progress {
     Response(Response),
     /// A completion for the slot will come.
     Later,
 }
 
-impl From<Response> for Step {
+impl From<Response> for Progress {
     fn from(answer: Response) -> Self {
         Self::Response(answer)
     }
@@ -311,13 +311,13 @@ impl<O: Operation> TypedRequest<O> {
     }
 
     /// Hands `intent` to the engine, which will answer.
-    pub fn submit(self: &Arc<Self>, intent: Intent, slot: u32) -> Step {
+    pub fn submit(self: &Arc<Self>, intent: Intent, slot: u32) -> Progress {
         if let Some(stopwatch) = &self.tally.stopwatch {
             stopwatch.submitted();
         }
         let waiter = Waiter::new(Arc::new(Commit(Arc::clone(self))), u64::from(slot));
         self.gateway.engine.submit(intent, self.cause(), waiter);
-        Step::Later
+        Progress::Later
     }
 
     /// Hands `intent` to the engine, and runs `job`, which may block, with its decision on a worker.
@@ -325,11 +325,11 @@ impl<O: Operation> TypedRequest<O> {
         self: &Arc<Self>,
         intent: Intent,
         slot: u32,
-        job: impl FnOnce(&Arc<Self>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
-    ) -> Step {
+        job: impl FnOnce(&Arc<Self>, Result<Outcome, Failure>) -> Result<Progress, Problem> + Send + 'static,
+    ) -> Progress {
         let sink = Continuation { request: Arc::clone(self), job: Mutex::new(Some(job)) };
         self.gateway.engine.submit(intent, self.cause(), Waiter::new(Arc::new(sink), u64::from(slot)));
-        Step::Later
+        Progress::Later
     }
 
     /// What the records of this request say about it.
@@ -346,16 +346,16 @@ impl<O: Operation> TypedRequest<O> {
         self: &Arc<Self>,
         slot: u32,
         job: impl FnOnce(&Self) -> Result<Response, Problem> + Send + 'static,
-    ) -> Step {
-        self.on_worker(slot, |request| job(request).map(Step::Response))
+    ) -> Progress {
+        self.on_worker(slot, |request| job(request).map(Progress::Response))
     }
 
     /// Runs `job` on a worker, which answers the slot unless the job has arranged for that.
     pub fn on_worker(
         self: &Arc<Self>,
         slot: u32,
-        job: impl FnOnce(&Arc<Self>) -> Result<Step, Problem> + Send + 'static,
-    ) -> Step {
+        job: impl FnOnce(&Arc<Self>) -> Result<Progress, Problem> + Send + 'static,
+    ) -> Progress {
         let reply = Reply::new(Arc::clone(self), slot);
         let since = self.now_if_timed();
         self.gateway.pool.spawn(move || {
@@ -364,12 +364,12 @@ impl<O: Operation> TypedRequest<O> {
                 stopwatch.taken_up(since);
             }
             match job(request) {
-                Ok(Step::Response(answer)) => reply.result(Ok(answer)),
-                Ok(Step::Later) => reply.leave(),
+                Ok(Progress::Response(answer)) => reply.result(Ok(answer)),
+                Ok(Progress::Later) => reply.leave(),
                 Err(problem) => reply.result(Err(problem)),
             }
         });
-        Step::Later
+        Progress::Later
     }
 
     /// The time, for a step that is timed.
@@ -383,7 +383,7 @@ impl<O: Operation> TypedRequest<O> {
         body: Bytes,
         storage_plan: StoragePlan,
         slot: u32,
-    ) -> Result<Step, Problem> {
+    ) -> Result<Progress, Problem> {
         let (content, digests) = match self.input.frame() {
             None => declared.verify(body, &self.gateway.buffers)?,
             Some(frame) => {
@@ -408,17 +408,17 @@ impl<O: Operation> TypedRequest<O> {
     fn authorize_body(&self, content: &[u8]) -> Result<(), Problem> {
         let Some(after) = &self.after_body else { return Ok(()) };
         let asked = O::asks(self, content)?;
-        after.authorize((&self.gateway, &self.responder), &self.requester, &asked, &self.judged)
+        after.authorize_with_body((&self.gateway, &self.responder), &self.requester, &asked, &self.judged)
     }
 
     /// Begins an operation without a body.
-    fn begin(self: &Arc<Self>, slot: u32) -> Result<Step, Problem> {
+    fn begin(self: &Arc<Self>, slot: u32) -> Result<Progress, Problem> {
         self.authorize_body(b"")?;
         O::begin(self, slot)
     }
 
     /// The same for a body that may be a part of something. May block then.
-    fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
+    fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Progress, Problem> {
         let Some(upload) = self.input.upload() else { return self.take(declared, body, StoragePlan::default(), slot) };
         let part = upload.part_of();
         let storage_plan = StoragePlan::of(&self.gateway.engine, part.as_ref(), upload.sealing(), Some(declared))?;
@@ -523,8 +523,8 @@ impl<O: Operation> Request for TypedRequest<O> {
             BodyPlan::None | BodyPlan::Stream(_) => self.begin(slot),
         };
         match step {
-            Ok(Step::Response(answer)) => Some(self.ready(Ok(answer))),
-            Ok(Step::Later) => None,
+            Ok(Progress::Response(answer)) => Some(self.ready(Ok(answer))),
+            Ok(Progress::Later) => None,
             Err(problem) => Some(self.ready(Err(problem))),
         }
     }
@@ -611,7 +611,7 @@ struct Continuation<O, J> {
 impl<O, J> CompletionSink for Continuation<O, J>
 where
     O: Operation,
-    J: FnOnce(&Arc<TypedRequest<O>>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
+    J: FnOnce(&Arc<TypedRequest<O>>, Result<Outcome, Failure>) -> Result<Progress, Problem> + Send + 'static,
 {
     fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
         let job = self.job.lock().take();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::admission::request_context::RequestContext;
 use crate::objects::annotation::AnnotationAddress;
 use crate::objects::versions::version_name;
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_decide::{AnnotationChange, Outcome};
@@ -29,7 +29,7 @@ impl Operation for DeleteObjectAnnotation {
         Ok(Self { annotation, bypass })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         let Self { annotation, bypass } = &request.input;
         Ok(request.submit(annotation.intent(AnnotationChange::Delete { bypass: *bypass }), slot))
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::time;
 use crate::objects::versions::VersionAddress;
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response, ResponseBody};
 use orcas_base::buffers::Buffer;
 use orcas_bodies::problem::Problem;
@@ -35,7 +35,7 @@ impl Operation for GetObjectAnnotation {
         Ok(Self { address, name, wants_checksum: wants_checksum(context.headers())?, is_sigv4 })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, TypedRequest::read_annotation))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, time};
 use crate::objects::versions::VersionAddress;
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_checksum::Etag;
@@ -27,7 +27,7 @@ impl Operation for ListObjectAnnotations {
         Ok(Self { address: VersionAddress::parse(context)?, query: ListAnnotationsQuery::parse(&context.query)? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, |request| request.make_list(|| request.list())))
     }
 

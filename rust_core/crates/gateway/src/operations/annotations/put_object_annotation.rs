@@ -8,7 +8,7 @@ use crate::admission::request_context::RequestContext;
 use crate::objects::annotation::AnnotationAddress;
 use crate::objects::versions::version_name;
 use crate::requests::body_plan::BodyPlan;
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::Response;
 use orcas_bodies::intake::{DeclaredBody, Digests};
 use orcas_bodies::problem::Problem;
@@ -55,7 +55,12 @@ impl Operation for PutObjectAnnotation {
         }
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, digests: &Digests, slot: u32) -> Result<Step, Problem> {
+    fn take(
+        request: &Arc<TypedRequest<Self>>,
+        content: Bytes,
+        digests: &Digests,
+        slot: u32,
+    ) -> Result<Progress, Problem> {
         if std::str::from_utf8(&content).is_err() {
             return Err(ErrorCode::UnsupportedMediaType.into());
         }
@@ -101,7 +106,7 @@ impl TypedRequest<PutObjectAnnotation> {
     }
 
     /// Encrypts the text as its object is, which has to be looked up: blocks. At most so many times.
-    fn annotate(self: &Arc<Self>, text: Text, attempts: usize, slot: u32) -> Result<Step, Problem> {
+    fn annotate(self: &Arc<Self>, text: Text, attempts: usize, slot: u32) -> Result<Progress, Problem> {
         let (engine, annotation) = (&self.gateway.engine, &self.input.annotation);
         annotation.version.find(&self.gateway, &self.envelope, |found| {
             let encryption = found.object.version.attributes.encryption.clone();
@@ -122,7 +127,7 @@ impl TypedRequest<PutObjectAnnotation> {
                 Err(Failure::Refused(Refusal::EncryptionDiffers)) if attempts > 1 => {
                     request.annotate(text, attempts - 1, slot)
                 }
-                decision => PutObjectAnnotation::answer(request, decision?).map(Step::from),
+                decision => PutObjectAnnotation::answer(request, decision?).map(Progress::from),
             }))
         })
     }

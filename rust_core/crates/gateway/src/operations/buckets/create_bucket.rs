@@ -8,7 +8,7 @@ use crate::admission::request_context::RequestContext;
 use crate::buckets::settings::read_change;
 use crate::gateway::{EU, Gateway, PublicAccess};
 use crate::requests::after_body::AskedByBody;
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -52,7 +52,7 @@ impl CreateBucket {
 
 impl TypedRequest<CreateBucket> {
     /// `document` is the body, empty when there was none.
-    fn create(self: &Arc<Self>, document: &[u8], slot: u32) -> Result<Step, Problem> {
+    fn create(self: &Arc<Self>, document: &[u8], slot: u32) -> Result<Progress, Problem> {
         let input = &self.input;
         let asked = self.read_document(|| create_bucket(document))?;
         if let Some(region) = &asked.region {
@@ -149,7 +149,12 @@ impl Operation for CreateBucket {
         Ok(region.into_iter().chain(tags).collect())
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+    fn take(
+        request: &Arc<TypedRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Progress, Problem> {
         Ok(request.on_worker(slot, move |request| request.create(&content, slot)))
     }
 

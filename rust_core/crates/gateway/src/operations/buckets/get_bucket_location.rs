@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::HeaderBlock;
 use orcas_bodies::problem::Problem;
 use orcas_record::Bucket;
@@ -16,7 +16,7 @@ impl Operation for GetBucketLocation {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
         let document = location_constraint(request.gateway.location_of(&request.input.0));
         Ok(request.envelope.document(200, HeaderBlock::new(), document).into())
     }

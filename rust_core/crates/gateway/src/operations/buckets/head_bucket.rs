@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
 use crate::buckets::settings::show;
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::HeaderBlock;
 use orcas_bodies::problem::Problem;
 use orcas_record::Bucket;
@@ -18,7 +18,7 @@ impl Operation for HeadBucket {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
         let bucket = &request.input.0;
         let mut headers = HeaderBlock::new();
         headers.push("x-amz-bucket-region", request.gateway.region_of(bucket).as_bytes());

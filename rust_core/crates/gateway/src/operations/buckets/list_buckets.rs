@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, owner, time};
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::HeaderBlock;
 use orcas_bodies::problem::Problem;
 use orcas_s3::query::ListBucketsQuery;
@@ -20,7 +20,7 @@ impl Operation for ListBuckets {
         Ok(Self { query: ListBucketsQuery::parse(&context.query)?, owner: context.requester.owner.clone() })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
         let (gateway, Self { query, owner: caller }) = (&request.gateway, &request.input);
         let after = query.continuation.as_ref().map(|token| token.after.as_slice());
         let identities = gateway.identities();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::settings::{read_change, show};
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::refuse_body;
 use orcas_bodies::problem::Problem;
@@ -32,7 +32,7 @@ impl Operation for PutBucketSettings {
         Ok(Self { bucket, change })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         let PutBucketSettings { bucket, change } = &request.input;
         let change = BucketChange::Settings(*change);
         Ok(request.submit(Intent::UpdateBucket { bucket: bucket.id, change }, slot))

@@ -11,7 +11,7 @@ use crate::buckets::acls::owner_of;
 use crate::buckets::pages::name_of;
 use crate::gateway::Gateway;
 use crate::objects::versions::{VersionAddress, version_name};
-use crate::requests::request::{Operation, Request as _, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, Request as _, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -28,7 +28,7 @@ impl Operation for GetBucketAcl {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
         let document = request.gateway.shown_acl(&request.gateway.acl_of_bucket(&request.input.0));
         Ok(request.envelope.document(200, HeaderBlock::new(), document).into())
     }
@@ -43,7 +43,7 @@ impl Operation for GetObjectAcl {
         VersionAddress::parse(context).map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, |request| {
             let address = &request.input.0;
             address.find(&request.gateway, &request.envelope, |found| {
@@ -71,11 +71,11 @@ impl Operation for PutBucketAcl {
         Ok(Self { bucket: context.bucket()?, asked: named_acl(context)? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         request.put(&[], slot)
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Step, Problem> {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Progress, Problem> {
         request.put(&content, slot)
     }
 
@@ -86,7 +86,7 @@ impl Operation for PutBucketAcl {
 }
 
 impl TypedRequest<PutBucketAcl> {
-    fn put(self: &Arc<Self>, content: &[u8], slot: u32) -> Result<Step, Problem> {
+    fn put(self: &Arc<Self>, content: &[u8], slot: u32) -> Result<Progress, Problem> {
         let PutBucketAcl { bucket, asked } = &self.input;
         let asked = self.read_document(|| self.gateway.asked(asked.clone(), content, bucket))?;
         let acl = asked.map(|asked| asked.resolved(owner_of(bucket), owner_of(bucket))).transpose()?;
@@ -113,11 +113,11 @@ impl Operation for PutObjectAcl {
         Ok(Self { address: VersionAddress::parse(context)?, asked: named_acl(context)?, kept })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.on_worker(slot, move |request| request.change(&[], slot)))
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Step, Problem> {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Progress, Problem> {
         Ok(request.on_worker(slot, move |request| request.change(&content, slot)))
     }
 
@@ -141,7 +141,7 @@ impl Operation for PutObjectAcl {
 
 impl TypedRequest<PutObjectAcl> {
     /// The list depends on the owner of the version that was found, so it replaces the list of that one, and no other.
-    fn change(self: &Arc<Self>, content: &[u8], slot: u32) -> Result<Step, Problem> {
+    fn change(self: &Arc<Self>, content: &[u8], slot: u32) -> Result<Progress, Problem> {
         let PutObjectAcl { address, asked, .. } = &self.input;
         let (bucket, gateway) = (&address.bucket, &self.gateway);
         address.find(gateway, &self.envelope, |found| {
@@ -169,7 +169,7 @@ impl TypedRequest<PutObjectAcl> {
             self.operation().spec().permissions.iter().try_for_each(|permission| {
                 let action = permission.action(version.is_some());
                 let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
-                self.gateway.authorize(&identities, &question, circumstances)
+                self.gateway.authorize_action(&identities, &question, circumstances)
             })
         })
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -25,7 +25,7 @@ impl Operation for GetBucketLifecycle {
     }
 
     /// On a worker: a document may be long.
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, |request| {
             let bucket = &request.input.0;
             let document = request.gateway.engine.document(bucket.id, DocumentKind::Lifecycle);
@@ -52,7 +52,12 @@ impl Operation for PutBucketLifecycle {
         Ok(Self { bucket: context.bucket()?, default_size: DefaultSize::of_request(context.headers())? })
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+    fn take(
+        request: &Arc<TypedRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Progress, Problem> {
         Ok(request.on_worker(slot, move |request| {
             let document = request.read_document(|| stored_lifecycle(&content, request.input.default_size))?.into();
             let (bucket, kind) = (request.input.bucket.id, DocumentKind::Lifecycle);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::requests::request::{Operation, Request as _, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, Request as _, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -23,11 +23,16 @@ impl Operation for ConfirmConfiguration {
         Ok(Self { removes: context.head.method == b"DELETE" })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, |request| request.confirm(&[])))
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+    fn take(
+        request: &Arc<TypedRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Progress, Problem> {
         Ok(request.later(slot, move |request| request.confirm(&content)))
     }
 }

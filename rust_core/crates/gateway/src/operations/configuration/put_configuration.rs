@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
-use crate::requests::request::{Operation, Request as _, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, Request as _, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -34,7 +34,12 @@ impl Operation for PutConfiguration {
         Ok(Self { bucket: context.bucket()?, skips_validation: skips_validation(context.headers())? })
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+    fn take(
+        request: &Arc<TypedRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Progress, Problem> {
         Ok(request.on_worker(slot, move |request| Ok(request.submit(request.intent(&content)?, slot))))
     }
 

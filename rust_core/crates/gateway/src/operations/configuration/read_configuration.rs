@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
-use crate::requests::request::{Operation, Request as _, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, Request as _, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_record::{Bucket, DocumentKind};
@@ -21,7 +21,7 @@ impl Operation for ReadBucketConfiguration {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
         let bucket = &request.input.0;
         if let Some(answer) = request.policy() {
             return Ok(answer?.into());

@@ -8,7 +8,7 @@ use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, owner, owner_of, time};
 use crate::objects::versions::{version_id, version_name};
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::{self as catalog, ListedVersion, VersionSink};
@@ -27,7 +27,7 @@ impl Operation for ListObjectVersions {
         Ok(Self { bucket: context.bucket()?, query: ListVersionsQuery::parse(&context.query)? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, |request| request.make_list(|| request.list_versions())))
     }
 }

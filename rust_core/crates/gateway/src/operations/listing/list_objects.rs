@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, owner, owner_of, time};
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::{self as catalog, Listed, PageSink};
@@ -31,7 +31,7 @@ impl Operation for ListObjects {
         Ok(Self { bucket: context.bucket()?, query: ListObjectsQuery::parse(&context.query)? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, |request| request.make_list(|| request.list_objects())))
     }
 }
@@ -41,7 +41,7 @@ impl Operation for ListObjectsV2 {
         Ok(Self { bucket: context.bucket()?, query: ListObjectsV2Query::parse(&context.query)? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, |request| request.make_list(|| request.list_objects())))
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::objects::upload_ids::named_upload;
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::HeaderBlock;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Failure, Intent, Outcome, Refusal};
@@ -26,7 +26,7 @@ impl Operation for AbortMultipartUpload {
         Ok(Self { bucket, key, upload: context.upload_id()? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         let Self { bucket, key, upload } = &request.input;
         let (bucket, key, upload) = (bucket.id, key.clone(), *upload);
         let intent = Intent::AbortUpload { bucket, key, upload, idle_since_ms: None };

@@ -12,7 +12,7 @@ use crate::objects::expiration::Expiring;
 use crate::objects::upload_ids::named_upload;
 use crate::objects::versions::version_name;
 use crate::requests::body_plan::BodyPlan;
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use crate::requests::storage_plan::check_upload_key;
 use orcas_bodies::intake::{DeclaredBody, Digests};
@@ -84,7 +84,12 @@ impl Operation for CompleteMultipartUpload {
         }
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+    fn take(
+        request: &Arc<TypedRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Progress, Problem> {
         let intent = request.read_document(|| request.input.intent(&content))?;
         // Without a keyring, no upload has a key.
         Ok(match request.gateway.engine.keys().can_seal() {

@@ -9,7 +9,7 @@ use crate::buckets::pages::name_of;
 use crate::objects::encryption::Chosen;
 use crate::objects::metadata::stored;
 use crate::objects::upload_ids::upload_id_text;
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Intent, Outcome};
@@ -30,7 +30,7 @@ pub struct CreateMultipartUpload {
 
 impl TypedRequest<CreateMultipartUpload> {
     /// May wait for the data key of the owner of the bucket.
-    fn create(self: &Arc<Self>, slot: u32) -> Result<Step, Problem> {
+    fn create(self: &Arc<Self>, slot: u32) -> Result<Progress, Problem> {
         let CreateMultipartUpload { bucket, key, headers, attributes, chosen, checksum } = &self.input;
         let headers = self.gateway.engine.content().sealed_headers(bucket, &chosen.sealing(), headers.clone())?;
         let intent = Intent::CreateUpload {
@@ -55,7 +55,7 @@ impl Operation for CreateMultipartUpload {
         Ok(Self { bucket, key, headers, attributes, chosen, checksum: UploadChecksum::parse(context.headers())? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         let Self { bucket, headers, chosen, .. } = &request.input;
         let seals = chosen.encryption.is_some() && headers.has_unsealed();
         if seals && !request.gateway.engine.keys().can_seal_at_once(bucket, &chosen.sealing()) {

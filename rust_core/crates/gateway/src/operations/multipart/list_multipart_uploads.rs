@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, owner, time};
 use crate::objects::upload_ids::{parse_upload_id, upload_id_text};
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::ListUploads;
@@ -27,7 +27,7 @@ impl Operation for ListMultipartUploads {
         Ok(Self { bucket, query: ListUploadsQuery::parse(&context.query)? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, |request| request.make_list(|| request.list_uploads())))
     }
 }

@@ -8,7 +8,7 @@ use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, owner, time};
 use crate::objects::encryption::SentKey;
 use crate::objects::upload_ids::{named_upload, parse_upload_id};
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use crate::requests::storage_plan::check_upload_key;
 use orcas_bodies::problem::Problem;
@@ -43,7 +43,7 @@ impl Operation for ListParts {
         named_upload(&self.bucket, &self.key, self.upload)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, |request| request.make_list(|| request.list_parts())))
     }
 }

@@ -8,7 +8,7 @@ use crate::admission::request_context::RequestContext;
 use crate::objects::encryption::SentKey;
 use crate::objects::sources::{Pinned, Source, modified};
 use crate::objects::upload_ids::named_upload;
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use crate::requests::storage_plan::{PartOf, StoragePlan};
 use orcas_bodies::problem::Problem;
@@ -52,7 +52,7 @@ impl Operation for UploadPartCopy {
         named_upload(&self.bucket, &self.key, self.upload)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.work_in_pieces(slot, |request| async move { request.copy_part().await }))
     }
 }

@@ -12,7 +12,7 @@ use crate::objects::expiration::Expiring;
 use crate::objects::metadata::stored;
 use crate::objects::sources::{Pinned, Source, modified};
 use crate::objects::versions::{shows_versions, version_name};
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_checksum::ChecksumAlgorithm;
@@ -91,7 +91,7 @@ impl Operation for CopyObject {
         Named { bucket: Some(&self.bucket.name), key: Some(&self.key), upload: None }
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.work_in_pieces(slot, |request| async move { request.copy().await }))
     }
 }

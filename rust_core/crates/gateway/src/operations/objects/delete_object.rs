@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::admission::request_context::RequestContext;
 use crate::objects::conditions::of_deletion;
 use crate::objects::versions::{VersionAddress, version_name};
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Deleted, Intent, Outcome};
@@ -32,7 +32,7 @@ impl Operation for DeleteObject {
         Ok(Self { address, condition, bypass })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         let Self { address, condition, bypass } = &request.input;
         let intent = Intent::DeleteObject {
             bucket: address.bucket.id,

@@ -11,7 +11,7 @@ use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use crate::objects::conditions::of_deletion;
 use crate::objects::versions::{version_id, version_name};
-use crate::requests::request::{Operation, Request as _, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, Request as _, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::{Problem, refused};
@@ -57,7 +57,12 @@ impl Operation for DeleteObjects {
         Ok(Self { name: context.bucket_name()?.to_owned(), checked, asked, plan: OnceLock::new() })
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+    fn take(
+        request: &Arc<TypedRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Progress, Problem> {
         let document = request.read_document(|| DeleteRequest::parse(&content))?;
         let identities = request.gateway.identities();
         let decisions = DecisionLog::default();
@@ -144,7 +149,7 @@ impl TypedRequest<DeleteObjects> {
             let takes = |header: &[u8]| DeleteObjects::UNDERSTOOD.takes(header);
             of_row.chain(self.operation().actions_of_headers(circumstances.headers, takes)).find_map(|action| {
                 let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
-                self.gateway.authorize(identities, &question, circumstances).err()
+                self.gateway.authorize_action(identities, &question, circumstances).err()
             })
         })
     }

@@ -13,7 +13,7 @@ use crate::objects::encryption::{SentKey, opened};
 use crate::objects::expiration::Expiring;
 use crate::objects::metadata::shown;
 use crate::objects::versions::{VersionAddress, shows_versions};
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{Envelope, HeaderBlock, Response, ResponseBody};
 use orcas_base::buffers::Buffer;
 use orcas_bodies::download::{Download, Source};
@@ -132,7 +132,7 @@ impl Operation for GetObject {
         })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         let address = &request.input.address;
         let since = request.now_if_timed();
         let at_hand = match address.version {
@@ -171,7 +171,7 @@ struct Selection {
 
 impl TypedRequest<GetObject> {
     /// Answers at once if the bytes are at hand.
-    fn found(self: &Arc<Self>, found: PinnedObject, slot: u32) -> Result<Step, Problem> {
+    fn found(self: &Arc<Self>, found: PinnedObject, slot: u32) -> Result<Progress, Problem> {
         let mut absent = None;
         let answer = self.reader().on_found(&found, |found, first, length| {
             let mut content = self.gateway.buffers.take(length);

@@ -6,7 +6,7 @@ use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::time;
 use crate::objects::encryption::SentKey;
 use crate::objects::versions::VersionAddress;
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_record::Version;
@@ -33,7 +33,7 @@ impl Operation for GetObjectAttributes {
         })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, TypedRequest::attributes))
     }
 }

@@ -15,7 +15,7 @@ use crate::objects::challenge::{Challenge, Claim, Rejected};
 use crate::objects::conditions::precondition;
 use crate::objects::metadata::stored;
 use crate::objects::versions::version_name;
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::refuse_body;
 use orcas_bodies::problem::Problem;
@@ -77,11 +77,11 @@ impl Operation for InstantUpload {
     }
 
     /// On a worker: what is stored has to be looked up and read.
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.on_worker(slot, move |request| match &request.input.proof {
             _ if !request.input.offered(&request.gateway) => Ok(request.send().into()),
             Some(proof) => request.prove(proof, slot),
-            None => request.challenge().map(Step::from),
+            None => request.challenge().map(Progress::from),
         }))
     }
 
@@ -239,7 +239,7 @@ impl TypedRequest<InstantUpload> {
     }
 
     /// Checks the token before anything stored is looked at, then the answer, then submits the copy.
-    fn prove(self: &Arc<Self>, proof: &Proof, slot: u32) -> Result<Step, Problem> {
+    fn prove(self: &Arc<Self>, proof: &Proof, slot: u32) -> Result<Progress, Problem> {
         let challenge = self.gateway.challenger.open(&proof.token, &self.input.claim(), now_ms());
         let challenge = challenge.map_err(|rejected| match rejected {
             Rejected::Foreign => denied("The challenge was not issued by this server for this upload."),
@@ -255,7 +255,7 @@ impl TypedRequest<InstantUpload> {
         (challenge, given): (Challenge, [u8; 32]),
         attempts: usize,
         slot: u32,
-    ) -> Result<Step, Problem> {
+    ) -> Result<Progress, Problem> {
         let (gateway, upload) = (&self.gateway, &self.input);
         for left in (0..attempts).rev() {
             let Some(source) = upload.source(gateway)? else { break };
@@ -275,7 +275,7 @@ impl TypedRequest<InstantUpload> {
                 {
                     request.copy_source((challenge, given), left, slot)
                 }
-                decision => InstantUpload::answer(request, decision?).map(Step::from),
+                decision => InstantUpload::answer(request, decision?).map(Progress::from),
             }));
         }
         Ok(self.send().into())

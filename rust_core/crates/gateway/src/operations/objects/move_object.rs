@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::admission::request_context::RequestContext;
 use crate::objects::conditions::precondition;
 use crate::objects::sources::{Moving, Source, modified};
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::Response;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Intent, Outcome, SourceKind};
@@ -33,7 +33,7 @@ impl Operation for MoveObject {
         Moving::of(context, Source::of_copy(context)?, precondition).map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         let moved = request.input.0.decided(&request.gateway, SourceKind::Copy)?;
         Ok(request.submit(Intent::MoveObject(moved), slot))
     }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::objects::versions::VersionAddress;
 use crate::operations::objects::get_object::{GetObject, PageHeaders};
-use crate::requests::request::{Operation, Step, TypedRequest};
+use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::PinnedObject;
@@ -43,7 +43,7 @@ impl Operation for ReadPage {
         })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, TypedRequest::page))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::admission::request_context::RequestContext;
 use crate::objects::conditions::of_rename;
 use crate::objects::sources::{Moving, Source};
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Intent, Outcome, RequestToken, SourceKind};
@@ -44,7 +44,7 @@ impl Operation for RenameObject {
         Ok(Self { moving, token })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         let Self { moving, token } = &request.input;
         let moved = moving.decided(&request.gateway, SourceKind::Rename)?;
         let intent = match *token {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
 use crate::objects::attributes::{shown_default, stored_default};
-use crate::requests::request::{Operation, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -23,7 +23,7 @@ impl Operation for GetObjectLockConfiguration {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
         let bucket = &request.input.0;
         let Some(lock) = &bucket.object_lock else {
             let error = S3Error::new(ErrorCode::ObjectLockConfigurationNotFoundError);
@@ -41,7 +41,12 @@ impl Operation for PutObjectLockConfiguration {
         context.bucket().map(Self)
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+    fn take(
+        request: &Arc<TypedRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Progress, Problem> {
         let configuration = request.read_document(|| read_configuration(&content))?;
         let change = BucketChange::ObjectLock(ObjectLock { default: configuration.map(stored_default) });
         Ok(request.submit(Intent::UpdateBucket { bucket: request.input.0.id, change }, slot))

@@ -9,7 +9,7 @@ use crate::admission::request_context::RequestContext;
 use crate::objects::attributes::{shown_retention, stored_retention, stored_tags};
 use crate::objects::versions::{VersionAddress, version_name};
 use crate::requests::after_body::AskedByBody;
-use crate::requests::request::{Operation, Request as _, Step, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, Request as _, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -29,7 +29,7 @@ impl Operation for ReadAttribute {
         VersionAddress::parse(context).map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.later(slot, TypedRequest::read_attribute))
     }
 }
@@ -85,7 +85,7 @@ impl Operation for ChangeAttribute {
     }
 
     /// DeleteObjectTagging, the one without a body.
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
         Ok(request.change(AttributeChange::Tags(Vec::new()), slot))
     }
 
@@ -101,7 +101,12 @@ impl Operation for ChangeAttribute {
         })
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+    fn take(
+        request: &Arc<TypedRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Progress, Problem> {
         let change = match request.operation() {
             Name::PutObjectTagging => {
                 AttributeChange::Tags(stored_tags(request.read_document(|| tags::read_document(&content))?))
@@ -144,7 +149,7 @@ impl Operation for ChangeAttribute {
 }
 
 impl TypedRequest<ChangeAttribute> {
-    fn change(self: &Arc<Self>, change: AttributeChange, slot: u32) -> Step {
+    fn change(self: &Arc<Self>, change: AttributeChange, slot: u32) -> Progress {
         let VersionAddress { bucket, key, .. } = &self.input.address;
         let version = self.input.address.version_id();
         let update = UpdateVersion { bucket: bucket.id, key: key.clone(), version, change };

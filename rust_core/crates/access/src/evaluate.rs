@@ -93,11 +93,11 @@ impl DecidingStatements {
 /// Where one of several policies applies.
 type Placed = fn(usize) -> Source;
 
-pub fn authorize(request: &Request<'_>, policies: &Policies<'_>) -> AccessDecision {
-    authorize_within(request, policies, &Steps::new(STEPS_MAX))
+pub fn evaluate(request: &Request<'_>, policies: &Policies<'_>) -> AccessDecision {
+    evaluate_within(request, policies, &Steps::new(STEPS_MAX))
 }
 
-pub(crate) fn authorize_within(request: &Request<'_>, policies: &Policies<'_>, steps: &Steps) -> AccessDecision {
+pub(crate) fn evaluate_within(request: &Request<'_>, policies: &Policies<'_>, steps: &Steps) -> AccessDecision {
     let has_boundary = policies.boundary.is_some();
     let (filter, asked) = (Filter::of_request(request), Asked { context: request, steps });
     let judge = |policy: &Policy, is_allowed| policy.judge((request, &filter), &asked, has_boundary, is_allowed);

@@ -1,0 +1,169 @@
+//! Where a request ends, whichever front end it has: what became of its head and of its answer is counted. Which logs
+//! have it, and how long its stages took, is in `accounting`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::accounting::metering::Billed;
+use crate::accounting::tally::{Delivery, Tally};
+use crate::admission::bounds::rates::charge;
+use crate::admission::decision_log::LoggedDecisions;
+use crate::gateway::{Gateway, now_ms};
+use crate::requests::request::Request;
+use crate::requests::response::{Response, ResponseBody};
+use orcas_metrics::Exemplar;
+use orcas_s3::{ErrorCode, Operation};
+use orcas_telemetry::metrics::requests::Finished;
+use orcas_telemetry::traces::Trace;
+
+/// What is counted of a response.
+pub struct ResponseSummary {
+    pub status: u16,
+    pub request_id: [u8; 16],
+    pub code: Option<ErrorCode>,
+    /// Bytes of the body.
+    pub body: u64,
+    /// If the body leaves in pieces.
+    pub delivery: Option<Arc<Delivery>>,
+    /// What a refused head asked for, and when.
+    pub operation: Option<Operation>,
+    pub began: Option<Instant>,
+    /// Of a refused head that is traced.
+    pub trace: Option<Box<Trace>>,
+    /// As of the response.
+    pub judged: Option<Arc<LoggedDecisions>>,
+    /// When this response was ready to be sent.
+    pub ready: Instant,
+}
+
+impl ResponseSummary {
+    /// Of a response that is ready to be sent.
+    pub fn of(answer: &Response) -> Self {
+        let (body, delivery) = match &answer.body {
+            ResponseBody::Empty => (0, None),
+            ResponseBody::Bytes(body) => (body.len() as u64, None),
+            ResponseBody::Pieces(pieces) => (pieces.length(), Some(Arc::new(Delivery::new(pieces.broken())))),
+        };
+        Self {
+            status: answer.status,
+            request_id: answer.request_id,
+            code: answer.code,
+            body,
+            delivery,
+            operation: answer.operation,
+            began: None,
+            trace: None,
+            judged: answer.judged.clone(),
+            ready: Instant::now(),
+        }
+    }
+}
+
+/// What became of a head, as the front end keeps it until the request is done.
+#[derive(Clone, Copy)]
+pub enum Admission<'a> {
+    Request(&'a dyn Request),
+    /// A form whose fields have made no request.
+    Form(&'a Tally),
+    Refusal(&'a ResponseSummary),
+}
+
+/// A request that is done.
+pub struct Done<'a> {
+    pub admission: Admission<'a>,
+    /// `None` if the client disconnected.
+    pub response: Option<&'a ResponseSummary>,
+    /// Status and code of the answer of the connection itself, if it gave one instead.
+    pub refusal: Option<(u16, &'a str)>,
+}
+
+impl<'a> Done<'a> {
+    /// The request, unless it was refused before there was one.
+    pub fn request(&self) -> Option<&'a dyn Request> {
+        match self.admission {
+            Admission::Request(request) => Some(request),
+            Admission::Form(_) | Admission::Refusal(_) => None,
+        }
+    }
+
+    /// Access decisions that are not in the note of the request.
+    pub fn judged(&self) -> Option<&'a LoggedDecisions> {
+        match self.admission {
+            Admission::Request(request) => request.judged(),
+            Admission::Form(_) => self.response.and_then(|response| response.judged.as_deref()),
+            Admission::Refusal(refusal) => refusal.judged.as_deref(),
+        }
+    }
+
+    /// The trace, if it is traced.
+    pub fn trace(&self) -> Option<&'a Trace> {
+        match self.admission {
+            Admission::Request(request) => request.tally().trace.as_deref(),
+            Admission::Form(_) => None,
+            Admission::Refusal(refusal) => refusal.trace.as_deref(),
+        }
+    }
+
+    fn finished(&self) -> Finished {
+        let (operation, began, received) = match self.admission {
+            Admission::Request(request) => {
+                (Some(request.operation()), Some(request.tally().began), request.tally().received())
+            }
+            Admission::Form(tally) => (Some(Operation::PostObject), Some(tally.began), tally.received()),
+            Admission::Refusal(refusal) => (refusal.operation, refusal.began, 0),
+        };
+        let now = Instant::now();
+        let began = began.unwrap_or(now);
+        let time = now.duration_since(began);
+        let refused = self.refusal.map(|(status, code)| (status, ErrorCode::from_name(code)));
+        let untouched =
+            |summary: &&ResponseSummary| refused.is_none() || summary.delivery.as_ref().is_some_and(|it| it.sent() > 0);
+        let Some(summary) = self.response.filter(untouched) else {
+            let (status, code) = refused.map_or((None, None), |(status, code)| (Some(status), code));
+            return Finished { operation, status, code, time, first_byte: time, received, sent: 0, broken: false };
+        };
+        let (sent, first) = match &summary.delivery {
+            None => (summary.body, now),
+            Some(delivery) => (delivery.sent(), delivery.first().unwrap_or(now)),
+        };
+        Finished {
+            operation,
+            status: (sent == summary.body).then_some(summary.status),
+            code: summary.code,
+            time,
+            first_byte: first.duration_since(began),
+            received,
+            sent,
+            broken: summary.delivery.as_ref().is_some_and(|delivery| delivery.is_broken()),
+        }
+    }
+}
+
+impl Gateway {
+    /// Counts a request that is done, if requests are counted, and for whoever pays for it. One that is traced is shown from
+    /// now on.
+    pub fn finish(&self, done: &Done<'_>) -> Finished {
+        let finished = done.finished();
+        if self.watch.counts {
+            self.metrics.finish(&finished);
+            if let Some(trace) = done.trace() {
+                self.metrics.show(&finished, Exemplar { trace_id: trace.trace_id, at_ms: now_ms() });
+            }
+        }
+        if let Some(limits) = done.request().and_then(|request| request.requester().limits.as_deref()) {
+            charge(limits, finished.sent);
+        }
+        // One that was refused by its head is nobody's, and for one that the server failed nobody pays.
+        if let Some(request) = done.request().filter(|_| finished.status.is_none_or(|status| status < 500)) {
+            self.meter.count(&Billed {
+                requester: request.requester(),
+                bucket: request.bucket(),
+                class: request.operation().class(),
+                received: finished.received,
+                sent: finished.sent,
+                ended: request.tally().began + finished.time,
+            });
+        }
+        finished
+    }
+}

@@ -1670,8 +1670,12 @@ class Request:
     """A verified, typed request; opaque but for what the dispatcher needs."""
 
     @property
-    def operation(self) -> int:
-        """Index into `OPERATIONS`."""
+    def operation(self) -> str:
+        """The name of the operation."""
+
+    @property
+    def pulled(self) -> tuple[str, str] | None:
+        """Bucket and key of the object that it reads, if the origin of the bucket may have it."""
 
     @property
     def request_id(self) -> str:
@@ -1803,6 +1807,10 @@ class Response:
     @property
     def download(self) -> Download | None:
         """The body, piece by piece."""
+
+    @property
+    def lacks_object(self) -> bool:
+        """Whether the object that was asked for does not exist, and was not deleted."""
 
     @property
     def error(self) -> ErrorNote | None:

@@ -14,9 +14,8 @@ import functools
 import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
-from urllib.parse import unquote_to_bytes
 
-from orcas.edge import OPERATIONS, Form, Request, Response
+from orcas.edge import Form, Request, Response
 from orcas.errors import UnavailableError
 from orcas.http.extensions import GONE, REFUSED, RESPONSE
 from orcas.http.refusals import FAILED
@@ -44,9 +43,6 @@ if TYPE_CHECKING:
 # Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
 _FORBIDDEN: Final = 403
-_NOT_FOUND: Final = 404
-# What fetches an object from the origin of its bucket.
-_PULLING: Final = frozenset({"GetObject", "HeadObject"})
 # Refusals of which a trial may say why.
 _UNSIGNED: Final = frozenset({"SignatureDoesNotMatch", "InvalidAccessKeyId", "RequestTimeTooSkewed"})
 # The client of requests of the server itself.
@@ -119,7 +115,7 @@ class Dispatcher:
             try:
                 if isinstance(admission, Request):
                     response = await self._execute(admission, scope, receive)
-                    if response.status == _NOT_FOUND and self.origins is not None:
+                    if response.lacks_object and self.origins is not None:
                         admission, response = await self._pulled(self.origins, admission, response, scope)
                         response = response or await self._answered(admission, receive)
                 elif isinstance(admission, Form):
@@ -175,13 +171,10 @@ class Dispatcher:
         self, origins: Origins, request: Request, missing: Response, scope: Scope
     ) -> tuple[Request | Response, Response | None]:
         """Fetch the object that a request lacks. What is to be answered, and the answer, unless it is what is here now."""
-        if not origins.buckets:
+        absent = request.pulled if origins.buckets else None
+        if absent is None or absent[0] not in origins.buckets:
             return request, missing
-        asked = self._describe(scope)
-        bucket, key = asked["bucket"], asked["key"]
-        if bucket is None or bucket not in origins.buckets or not key or not _may_be_pulled(asked, scope, missing):
-            return request, missing
-        pulled = await origins.pull(bucket, key)
+        pulled = await origins.pull(*absent)
         if pulled is False:
             return request, missing
         if pulled is not True:
@@ -203,7 +196,7 @@ class Dispatcher:
         client = scope.get("client")
         try:
             address = client[0] if client else None
-            failed = await self._audit(OPERATIONS[request.operation], *audited, address)
+            failed = await self._audit(request.operation, *audited, address)
         except UnavailableError:
             # The cause is in the log. A client that sends its body first would otherwise see a broken connection.
             while (message := await receive())["type"] == "http.request" and message["more_body"]:
@@ -335,20 +328,6 @@ class Dispatcher:
     def close(self) -> None:
         """Stop listening for completions."""
         self._store.close()
-
-
-def _may_be_pulled(asked: Description, scope: Scope, missing: Response) -> bool:
-    """Whether what a request lacks may be in an origin."""
-    names = [unquote_to_bytes(pair.partition(b"=")[0]) for pair in scope["query_string"].split(b"&")]
-    head, _, _ = missing.rest.partition(b"\r\n\r\n")
-    return (
-        asked["operation"] in _PULLING
-        # Another version than the newest is only here, and what was deleted stays deleted.
-        and b"versionId" not in names
-        and b"x-amz-delete-marker:" not in head
-        # What stands for bytes of a key that are no text.
-        and "\ufffd" not in (asked["key"] or "")
-    )
 
 
 def _trace_id(admission: Request | Form | Response) -> str | None:

@@ -133,7 +133,7 @@ fn sources(headers: &Headers<'_>) -> Result<(), S3Error> {
             let current = CopySource { version: None, ..source };
             assert_eq!(CopySource::parse("x-amz-copy-source", &encoded(&whole, true))?, current);
         }
-        if let Ok(source) = CopySource::parse_rename("bucket", value) {
+        if let Ok(source) = CopySource::parse_rename("x-amz-rename-source", "bucket", value) {
             assert!((1..=KEY_LEN_MAX).contains(&source.key.len()));
         }
     }

@@ -28,13 +28,16 @@ pub struct Response {
     download: Py<PyAny>,
     #[pyo3(get)]
     error: Py<PyAny>,
+    /// The object that was asked for does not exist, and was not deleted.
+    #[pyo3(get)]
+    lacks_object: bool,
     pub summary: ResponseSummary,
 }
 
 impl Response {
     pub fn new(py: Python<'_>, responder: &Arc<dyn Responder>, answer: orcas_gateway::Response) -> PyResult<Self> {
         let lines = answer.headers.as_bytes();
-        let summary = ResponseSummary::of(&answer);
+        let (summary, lacks_object) = (ResponseSummary::of(&answer), answer.lacks_object());
         let (rest, download) = match answer.body {
             ResponseBody::Empty => (rest(py, lines, b"")?, py.None()),
             ResponseBody::Bytes(body) => (rest(py, lines, &body)?, py.None()),
@@ -49,7 +52,7 @@ impl Response {
             None => py.None(),
             Some(note) => Py::new(py, ErrorNote::from(*note))?.into_any(),
         };
-        Ok(Self { status, rest, closes, download, error, summary })
+        Ok(Self { status, rest, closes, download, error, lacks_object, summary })
     }
 }
 

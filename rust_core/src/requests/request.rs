@@ -44,12 +44,6 @@ pub struct Request {
 
 #[pymethods]
 impl Request {
-    /// Index into OPERATIONS.
-    #[getter]
-    fn operation(&self) -> u8 {
-        self.inner.operation() as u8
-    }
-
     #[getter]
     fn request_id(&self) -> &str {
         self.inner.envelope().request_id()
@@ -69,6 +63,18 @@ impl Request {
         let about = about.into_iter().filter_map(|(name, value)| Some((name, &**value?))).collect();
         let arn = if requester.is_anonymous() { "anonymous" } else { &requester.identity.principal.arn };
         Some((about, arn, Some(&*requester.access_key).filter(|key| !key.is_empty())))
+    }
+
+    /// Bucket and key of the object that it reads, if the origin of the bucket may have it.
+    #[getter]
+    fn pulled(&self) -> Option<(&str, &str)> {
+        self.inner.pulled()
+    }
+
+    /// The name of the operation.
+    #[getter]
+    fn operation(&self) -> &'static str {
+        self.inner.operation().name()
     }
 
     /// The id of its trace in hexadecimal digits, if it is traced.

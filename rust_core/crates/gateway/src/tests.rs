@@ -2,6 +2,7 @@
 //! directory.
 
 mod access;
+mod audited;
 mod concurrent;
 mod cors;
 #[path = "../../engine/src/tests/options.rs"]
@@ -14,6 +15,7 @@ mod identities;
 mod instant;
 mod options;
 mod pooling;
+mod pulled;
 mod website;
 
 use std::path::Path;

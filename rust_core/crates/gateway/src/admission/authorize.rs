@@ -9,13 +9,12 @@ use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use crate::operations::implemented;
 use orcas_bodies::problem::Problem;
+use orcas_s3::ErrorCode;
 use orcas_s3::annotations::copies_annotations;
-use orcas_s3::operations::{Part, Permission, Subject, manages_permissions};
+use orcas_s3::operations::{Part, Permission, SourceHeader, Subject};
 use orcas_s3::stored_headers::OF_A_BODY;
-use orcas_s3::support::may_give_by_acl;
 use orcas_s3::tags::TaggingDirective;
 use orcas_s3::target::CopySource;
-use orcas_s3::{ErrorCode, Operation};
 
 impl RequestContext<'_> {
     /// Authorizes every action of the request but those on objects that its body names. Sets the source that a copy or a
@@ -26,13 +25,13 @@ impl RequestContext<'_> {
     pub fn authorize_request(&mut self, identities: &Identities) -> Result<(), Problem> {
         let permissions = self.operation.spec().permissions;
         let of_target = |it: &&Permission| it.part.is_none() && it.subject != Subject::Source;
-        if self.source.is_none() && permissions.iter().any(|it| it.subject == Subject::Source) {
-            match self.named_source() {
+        if let (None, Some(header)) = (&self.source, self.operation.spec().source) {
+            match CopySource::of_request(header, self.target_bucket()?, self.headers()) {
                 Ok(source) => self.source = Some(source),
                 // Who may write to the target is told first if there is none.
-                Err(problem) => {
+                Err(error) => {
                     self.authorize_each(permissions.iter().filter(of_target), identities)?;
-                    return Err(self.object().err().unwrap_or(problem));
+                    return Err(self.object().err().unwrap_or(error.into()));
                 }
             }
         }
@@ -78,7 +77,7 @@ impl RequestContext<'_> {
 
     /// Whether a part of the source goes with it. A move takes everything.
     fn hands_over(&self, part: Part) -> bool {
-        let is_copy = self.operation == Operation::CopyObject;
+        let is_copy = matches!(self.operation.spec().source, Some(SourceHeader::Copied(_)));
         match part {
             Part::Tags => !is_copy || TaggingDirective::parse(self.headers()) != Ok(TaggingDirective::Replace),
             Part::Annotations => !is_copy || copies_annotations(self.headers()) != Ok(false),
@@ -135,14 +134,9 @@ impl RequestContext<'_> {
 
     /// Whether it changes who may do what, so that the audit log has it.
     pub fn is_audited(&self) -> bool {
-        let in_row = || self.operation.spec().permissions.iter().any(|it| manages_permissions(it.action(false)));
-        let in_headers = || {
-            let handler = implemented(self.operation);
-            let takes = |name: &[u8]| handler.is_some_and(|it| it.understood.takes(name));
-            let mut actions = self.operation.actions_of_headers(self.headers(), takes);
-            actions.any(|action| manages_permissions(action) && (!names_acl(action) || may_give_by_acl(self.headers())))
-        };
-        self.operation.changes() && (in_row() || in_headers())
+        let handler = implemented(self.operation);
+        let takes = |name: &[u8]| handler.is_some_and(|it| it.understood.takes(name));
+        self.operation.changes_permissions(self.headers(), takes)
     }
 
     /// Whether the sender may do something more to what the request is about, which it need not be allowed.
@@ -173,26 +167,6 @@ impl RequestContext<'_> {
     fn target_bucket(&self) -> Result<&str, Problem> {
         self.target.bucket().ok_or_else(misrouted)
     }
-
-    /// The object that a header names.
-    fn named_source(&self) -> Result<CopySource, Problem> {
-        let header = match self.operation {
-            Operation::MoveObject => "x-amz-move-source",
-            Operation::RenameObject => "x-amz-rename-source",
-            _ => "x-amz-copy-source",
-        };
-        let value = self.headers().get(header).unwrap_or_default();
-        let source = match self.operation {
-            Operation::RenameObject => CopySource::parse_rename(self.target_bucket()?, value),
-            _ => CopySource::parse(header, value),
-        };
-        Ok(source?)
-    }
-}
-
-/// Whether an action is needed for the headers of an access control list.
-fn names_acl(action: &str) -> bool {
-    matches!(action, "s3:PutBucketAcl" | "s3:PutObjectAcl")
 }
 
 /// An operation whose permission is about something that its address does not name.

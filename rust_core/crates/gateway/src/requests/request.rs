@@ -19,7 +19,7 @@ use crate::gateway::Gateway;
 use crate::requests::after_body::{AfterBody, AskedByBody};
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::reply::{Completion, InProgress, Reply, Responder};
-use crate::requests::response::{Envelope, Response};
+use crate::requests::response::{Envelope, HeaderBlock, Response};
 use crate::requests::storage_plan::{PartOf, StoragePlan};
 use crate::requests::store_body::{Destination, StoreBody, UploadStream};
 use orcas_bodies::budget::Permit;
@@ -30,6 +30,7 @@ use orcas_bodies::stream::BodyStream;
 use orcas_decide::{Body, Failure, Intent, Outcome};
 use orcas_engine::{Addition, CompletionSink, Handle, RoundTimes, Waiter};
 use orcas_record::{Bucket, Cause, RequestCause};
+use orcas_s3::operations::Absent;
 use orcas_s3::support::Understood;
 use orcas_s3::{Named, Operation as Name, S3Error};
 use orcas_store::Sealing;
@@ -172,6 +173,9 @@ pub trait Request: InProgress {
     /// The bucket that it is about, if that exists.
     fn bucket(&self) -> Option<&Arc<Bucket>>;
 
+    /// Bucket and key of the object that it reads, if it is to be fetched from the origin of the bucket where it is absent.
+    fn pulled(&self) -> Option<(&str, &str)>;
+
     /// What the access log says of it, if there was one when it was accepted.
     fn note(&self) -> Option<&Note>;
 
@@ -253,6 +257,11 @@ impl<O: Operation> TypedRequest<O> {
     /// Parses the document of a request, and counts how long that took.
     pub fn read_document<T>(&self, parse: impl FnOnce() -> T) -> T {
         self.gateway.metrics.documents.parsed.timed(parse)
+    }
+
+    /// The answer without a body once what was asked for is done.
+    pub fn succeeded(&self, headers: HeaderBlock) -> Response {
+        self.envelope.empty(self.name.status(), headers)
     }
 
     /// Makes a page of a list, and counts how long that took.
@@ -456,6 +465,12 @@ impl<O: Operation> Request for TypedRequest<O> {
 
     fn bucket(&self) -> Option<&Arc<Bucket>> {
         self.bucket.as_ref()
+    }
+
+    fn pulled(&self) -> Option<(&str, &str)> {
+        let Named { bucket, key, .. } = self.input.named();
+        let text = |name| std::str::from_utf8(name).ok();
+        bucket.and_then(text).zip(key.and_then(text)).filter(|_| self.name.spec().absent == Some(Absent::Pulled))
     }
 
     fn body(&self) -> &BodyPlan {

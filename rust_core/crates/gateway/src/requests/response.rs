@@ -10,6 +10,7 @@ use orcas_bodies::download::Download;
 use orcas_bodies::problem::Problem;
 use orcas_http::{hex, parse_hex};
 use orcas_s3::cors::Lines;
+use orcas_s3::header_block::DELETE_MARKER;
 pub use orcas_s3::header_block::HeaderBlock;
 use orcas_s3::{ErrorCode, Operation, S3Error, website};
 use orcas_sigv4::{Diagnosis, Explanation};
@@ -58,6 +59,11 @@ pub enum ResponseBody {
 }
 
 impl Response {
+    /// The object that was asked for, in its current version, does not exist, and was not deleted.
+    pub fn lacks_object(&self) -> bool {
+        self.code == Some(ErrorCode::NoSuchKey) && !self.headers.iter().any(|(name, _)| name == DELETE_MARKER)
+    }
+
     /// Ends the connection after this answer, because it leaves a body unread.
     #[must_use]
     pub fn closing(mut self) -> Self {

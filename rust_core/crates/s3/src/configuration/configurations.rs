@@ -1,78 +1,40 @@
 //! The configurations that a bucket or an object does not have: what reading them answers, and which writes of those
 //! that cannot be stored agree with what is so anyway.
 //!
-//! Codes, messages and documents are those of S3 for a new bucket, whose owner alone may use it: ACLs are disabled
-//! (BucketOwnerEnforced) and public access is blocked. A write that would change anything else than `documents` stores
+//! What is answered stands in the rows of the operations. A write that would change anything else than `documents` stores
 //! is not implemented, and never answered as if it were.
 
-use crate::errors::{ErrorCode, S3Error};
-use crate::requests::operations::Operation;
+use crate::errors::S3Error;
+use crate::requests::operations::{Absent, Method, Operation, OperationSpec};
 use crate::xml::{XmlWriter, configurations as documents};
 use orcas_checksum::Md5Hasher;
 use orcas_http::hex;
 
-/// The document that reading a configuration of a bucket answers where there is none.
+/// The document that reading a configuration of a bucket answers where there is none. `is_removed`: there was one.
 ///
 /// Errors: the code that S3 has for the missing configuration, and `NotImplemented` for an operation that does not read
 /// the configuration of a bucket.
-pub fn of_bucket(operation: Operation, bucket: &str) -> Result<Vec<u8>, S3Error> {
-    let missing = |code: ErrorCode| Err(S3Error::new(code).field("BucketName", bucket));
-    match operation {
-        Operation::GetBucketAbac => Ok(document("AbacStatus", |xml| xml.plain("Status", "Disabled"))),
-        Operation::GetBucketAccelerateConfiguration => Ok(document("AccelerateConfiguration", |_| ())),
-        Operation::GetBucketAnalyticsConfiguration
-        | Operation::GetBucketIntelligentTieringConfiguration
-        | Operation::GetBucketInventoryConfiguration
-        | Operation::GetBucketMetricsConfiguration => missing(ErrorCode::NoSuchConfiguration),
-        Operation::GetBucketCors => missing(ErrorCode::NoSuchCORSConfiguration),
-        Operation::GetBucketEncryption => missing(ErrorCode::ServerSideEncryptionConfigurationNotFoundError),
-        Operation::GetBucketLogging => Ok(document("BucketLoggingStatus", |_| ())),
-        Operation::GetBucketMetadataConfiguration | Operation::GetBucketMetadataTableConfiguration => {
-            missing(ErrorCode::MetadataConfigurationNotFound)
-        }
-        Operation::GetBucketNotificationConfiguration => Ok(document("NotificationConfiguration", |_| ())),
-        Operation::GetBucketOwnershipControls => Ok(document("OwnershipControls", |xml| {
-            xml.open("Rule");
-            xml.plain("ObjectOwnership", "BucketOwnerEnforced");
-            xml.close("Rule");
-        })),
-        Operation::GetBucketPolicy | Operation::GetBucketPolicyStatus => missing(ErrorCode::NoSuchBucketPolicy),
-        Operation::GetBucketReplication => missing(ErrorCode::ReplicationConfigurationNotFoundError),
-        Operation::GetBucketRequestPayment => {
-            Ok(document("RequestPaymentConfiguration", |xml| xml.plain("Payer", "BucketOwner")))
-        }
-        Operation::GetBucketTagging => missing(ErrorCode::NoSuchTagSet),
-        Operation::GetBucketWebsite => missing(ErrorCode::NoSuchWebsiteConfiguration),
-        Operation::GetPublicAccessBlock => Ok(document("PublicAccessBlockConfiguration", |xml| {
-            PUBLIC_ACCESS_BLOCKS.iter().for_each(|name| xml.boolean(name, true));
-        })),
-        Operation::ListBucketAnalyticsConfigurations => Ok(empty_list("ListBucketAnalyticsConfigurationResult")),
-        Operation::ListBucketIntelligentTieringConfigurations => {
-            Ok(empty_list("ListBucketIntelligentTieringConfigurationsOutput"))
-        }
-        Operation::ListBucketInventoryConfigurations => Ok(empty_list("ListInventoryConfigurationsResult")),
-        Operation::ListBucketMetricsConfigurations => Ok(empty_list("ListMetricsConfigurationsResult")),
-        other => Err(other.not_implemented()),
+pub fn absent(operation: Operation, bucket: &str, is_removed: bool) -> Result<Vec<u8>, S3Error> {
+    let OperationSpec { absent, removed, .. } = *operation.spec();
+    match (absent, removed.filter(|_| is_removed)) {
+        (_, Some(code)) | (Some(Absent::Refused(code)), None) => Err(S3Error::new(code).field("BucketName", bucket)),
+        (Some(Absent::Shown(root, content)), None) => Ok(document(root, |xml| xml.markup(content))),
+        (Some(Absent::Pulled) | None, None) => Err(operation.not_implemented()),
     }
 }
 
-/// Checks that what a write asks for is so already.
+/// Checks that what a write asks for is so already: nothing that is never stored can be removed.
 ///
-/// Errors: `NoSuchConfiguration` for the removal of one of several configurations,
-/// `MalformedXML` for what is no document of the operation, `NotImplemented` for every other change.
+/// Errors: that of the row of a removal, `MalformedXML` for what is no document of the operation, `NotImplemented` for
+/// every other change.
 pub fn check_unchanged(operation: Operation, body: &[u8]) -> Result<(), S3Error> {
-    let agrees = match operation {
-        Operation::DeleteBucketAnalyticsConfiguration
-        | Operation::DeleteBucketIntelligentTieringConfiguration
-        | Operation::DeleteBucketInventoryConfiguration
-        | Operation::DeleteBucketMetricsConfiguration => return Err(ErrorCode::NoSuchConfiguration.into()),
-        Operation::DeleteBucketMetadataConfiguration
-        | Operation::DeleteBucketMetadataTableConfiguration
-        | Operation::DeleteBucketReplication => true,
-        Operation::PutBucketAbac => documents::abac_status(body)? == "Disabled",
-        other => return Err(other.not_implemented()),
-    };
-    if agrees { Ok(()) } else { Err(operation.not_implemented()) }
+    let OperationSpec { method, document, absent, .. } = *operation.spec();
+    match (method, absent) {
+        (Method::Delete, Some(Absent::Refused(code))) => Err(code.into()),
+        (Method::Delete, _) if document.is_none() => Ok(()),
+        _ if operation == Operation::PutBucketAbac && documents::abac_status(body)? == "Disabled" => Ok(()),
+        _ => Err(operation.not_implemented()),
+    }
 }
 
 /// The settings of a public access block, in the order of S3's document.
@@ -94,26 +56,13 @@ pub(crate) fn generated_id(rule: &[u8], place: usize) -> String {
     hex(&bytes[..24])
 }
 
-fn empty_list(root: &str) -> Vec<u8> {
-    document(root, |xml| xml.boolean("IsTruncated", false))
-}
-
-/// The error of reading a configuration of a bucket that was removed. For most this is what a new bucket answers.
-pub fn removed(operation: Operation, bucket: &str) -> Result<Vec<u8>, S3Error> {
-    let code = match operation {
-        Operation::GetBucketOwnershipControls => ErrorCode::OwnershipControlsNotFoundError,
-        Operation::GetPublicAccessBlock => ErrorCode::NoSuchPublicAccessBlockConfiguration,
-        other => return of_bucket(other, bucket),
-    };
-    Err(S3Error::new(code).field("BucketName", bucket))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::errors::ErrorCode;
 
     fn read(operation: Operation) -> Result<String, ErrorCode> {
-        of_bucket(operation, "b-1").map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|error| error.code)
+        absent(operation, "b-1", false).map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|error| error.code)
     }
 
     fn write(operation: Operation, body: &str) -> Result<(), ErrorCode> {
@@ -122,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_configuration_that_is_missing_has_its_own_code_and_names_the_bucket() {
-        let error = of_bucket(Operation::GetBucketTagging, "b-1").unwrap_err();
+        let error = absent(Operation::GetBucketTagging, "b-1", false).unwrap_err();
         assert_eq!((error.code, error.code.status()), (ErrorCode::NoSuchTagSet, 404));
         assert_eq!(error.extra, [("BucketName", b"b-1".to_vec())]);
         assert_eq!(read(Operation::GetBucketCors), Err(ErrorCode::NoSuchCORSConfiguration));
@@ -133,6 +82,18 @@ mod tests {
     fn what_is_read_can_be_written_back() {
         assert_eq!(write(Operation::PutBucketAbac, &read(Operation::GetBucketAbac).unwrap()), Ok(()));
         assert_eq!(write(Operation::PutBucketAbac, "<Foreign/>"), Err(ErrorCode::MalformedXML));
+        let of_new_buckets = |operation| read(operation).unwrap().into_bytes();
+        let block = of_new_buckets(Operation::GetPublicAccessBlock);
+        assert_eq!(documents::public_access_block(&block, &PUBLIC_ACCESS_BLOCKS), Ok(vec![true; 4]));
+        let ownership = of_new_buckets(Operation::GetBucketOwnershipControls);
+        assert_eq!(documents::ownership(&ownership).as_deref(), Ok("BucketOwnerEnforced"));
+    }
+
+    #[test]
+    fn a_configuration_that_was_removed_may_have_another_code_than_one_that_never_was() {
+        let removed = |operation| absent(operation, "b-1", true).unwrap_err().code;
+        assert_eq!(removed(Operation::GetPublicAccessBlock), ErrorCode::NoSuchPublicAccessBlockConfiguration);
+        assert_eq!(removed(Operation::GetBucketCors), ErrorCode::NoSuchCORSConfiguration);
     }
 
     #[test]

@@ -3,9 +3,17 @@
 
 use std::num::NonZeroU8;
 
-use crate::errors::{ErrorCode, S3Error};
+use crate::errors::ErrorCode::{
+    self, MetadataConfigurationNotFound, NoSuchBucketPolicy, NoSuchCORSConfiguration, NoSuchConfiguration,
+    NoSuchLifecycleConfiguration, NoSuchPublicAccessBlockConfiguration, NoSuchTagSet, NoSuchWebsiteConfiguration,
+    OwnershipControlsNotFoundError, ReplicationConfigurationNotFoundError,
+    ServerSideEncryptionConfigurationNotFoundError,
+};
+use crate::errors::S3Error;
+use Absent::{Pulled, Refused, Shown};
 use RequestBody::{Content, DigestedDocument, Document};
 use RequestClass::{Free, Read, Write};
+use SourceHeader::{Copied, Moved, Renamed};
 use orcas_events::EventName::{
     self, ObjectAclPut, ObjectAnnotationDelete, ObjectAnnotationPut, ObjectCreatedCopy, ObjectCreatedPost,
     ObjectCreatedPut, ObjectRetentionPut, ObjectTaggingDelete, ObjectTaggingPut,
@@ -24,7 +32,7 @@ pub struct OperationSpec {
     pub subresource: Option<&'static str>,
     /// Another name that the query must have. Without it, the request is the operation that needs none.
     pub parameter: Option<&'static str>,
-    /// All of them are needed; there is at least one.
+    /// All of them are needed; there is at least one. If one manages permissions, a change is in the audit log.
     pub permissions: &'static [Permission],
     /// How AWS bills it, if not by its method.
     class: Option<RequestClass>,
@@ -32,6 +40,14 @@ pub struct OperationSpec {
     pub body: Option<RequestBody>,
     /// The document of a bucket that it reads, writes or removes.
     pub document: Option<DocumentKind>,
+    /// What is answered if what it reads or removes does not exist.
+    pub absent: Option<Absent>,
+    /// What is answered instead if it existed and was removed.
+    pub removed: Option<ErrorCode>,
+    /// The header that names the object that a copy or a move begins with.
+    pub source: Option<SourceHeader>,
+    /// The status of success, if that does not follow from its method.
+    status: Option<u16>,
     /// The event of the change, if what was changed does not say it.
     pub event: Option<EventName>,
     /// Its name in the server access logs of buckets, if that is not made of its own name.
@@ -90,6 +106,28 @@ pub enum Subject {
     Source,
     /// Objects of the bucket whose keys are in the body.
     Entries,
+}
+
+/// What is answered if there is none of what is asked for: of configurations, what S3 answers for a new bucket, whose
+/// owner alone may use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// Objects: the origin of the bucket may have it, and it is fetched from there.
+    Pulled,
+    Refused(ErrorCode),
+    /// The document with this root element and this content.
+    Shown(&'static str, &'static str),
+}
+
+/// A header that names an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceHeader {
+    /// Headers say which of its parts go with the copy.
+    Copied(&'static str),
+    /// All of it moves.
+    Moved(&'static str),
+    /// The same, within the bucket.
+    Renamed(&'static str),
 }
 
 /// What a copy or a move hands over beside content and metadata.
@@ -152,6 +190,14 @@ pub enum RequestBody {
     /// Bytes that are stored as they are.
     Content,
 }
+
+/// The content of lists that have no entries.
+const NO_ENTRIES: &str = "<IsTruncated>false</IsTruncated>";
+/// ACLs are disabled.
+const ENFORCED: &str = "<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>";
+/// All public access is blocked.
+const BLOCKED: &str = "<BlockPublicAcls>true</BlockPublicAcls><IgnorePublicAcls>true</IgnorePublicAcls>\
+    <BlockPublicPolicy>true</BlockPublicPolicy><RestrictPublicBuckets>true</RestrictPublicBuckets>";
 
 macro_rules! part {
     () => {
@@ -227,7 +273,7 @@ operations! {
       3 CopyObject: Put Object => Object "s3:PutObject", Source "s3:GetObject" or "s3:GetObjectVersion",
            Source "s3:GetObjectTagging" or "s3:GetObjectVersionTagging" of Tags, Object "s3:PutObjectTagging" of Tags,
            Source "s3:GetObjectAnnotation" of Annotations, Object "s3:PutObjectAnnotation" of Annotations
-        { event: ObjectCreatedCopy, log: "REST.COPY.OBJECT" };
+        { event: ObjectCreatedCopy, log: "REST.COPY.OBJECT", source: Copied("x-amz-copy-source") };
       4 CreateBucket: Put Bucket
         => Bucket "s3:CreateBucket" { body: Document, log: "REST.PUT.BUCKET" };
       5 CreateBucketMetadataConfiguration: Post Bucket "metadataConfiguration"
@@ -238,20 +284,23 @@ operations! {
         => Object "s3:PutObject" { log: "REST.POST.UPLOADS" };
       8 CreateSession: Get Bucket "session" => Bucket "s3express:CreateSession";
       9 DeleteBucket: Delete Bucket => Bucket "s3:DeleteBucket" { log: "REST.DELETE.BUCKET" };
-     10 DeleteBucketAnalyticsConfiguration: Delete Bucket "analytics" & "id" => Bucket "s3:PutAnalyticsConfiguration";
+     10 DeleteBucketAnalyticsConfiguration: Delete Bucket "analytics" & "id" => Bucket "s3:PutAnalyticsConfiguration"
+        { absent: Refused(NoSuchConfiguration) };
      11 DeleteBucketCors: Delete Bucket "cors" => Bucket "s3:PutBucketCORS" { document: Cors, log: "REST.DELETE.CORS" };
      12 DeleteBucketEncryption: Delete Bucket "encryption"
         => Bucket "s3:PutEncryptionConfiguration" { document: Encryption, log: "REST.DELETE.ENCRYPTION" };
      13 DeleteBucketIntelligentTieringConfiguration: Delete Bucket "intelligent-tiering" & "id"
-        => Bucket "s3:PutIntelligentTieringConfiguration";
-     14 DeleteBucketInventoryConfiguration: Delete Bucket "inventory" & "id" => Bucket "s3:PutInventoryConfiguration";
+        => Bucket "s3:PutIntelligentTieringConfiguration" { absent: Refused(NoSuchConfiguration) };
+     14 DeleteBucketInventoryConfiguration: Delete Bucket "inventory" & "id" => Bucket "s3:PutInventoryConfiguration"
+        { absent: Refused(NoSuchConfiguration) };
      15 DeleteBucketLifecycle: Delete Bucket "lifecycle"
         => Bucket "s3:PutLifecycleConfiguration" { document: Lifecycle, log: "REST.DELETE.LIFECYCLE" };
      16 DeleteBucketMetadataConfiguration: Delete Bucket "metadataConfiguration"
         => Bucket "s3:DeleteBucketMetadataTableConfiguration";
      17 DeleteBucketMetadataTableConfiguration: Delete Bucket "metadataTable"
         => Bucket "s3:DeleteBucketMetadataTableConfiguration";
-     18 DeleteBucketMetricsConfiguration: Delete Bucket "metrics" & "id" => Bucket "s3:PutMetricsConfiguration";
+     18 DeleteBucketMetricsConfiguration: Delete Bucket "metrics" & "id" => Bucket "s3:PutMetricsConfiguration"
+        { absent: Refused(NoSuchConfiguration) };
      19 DeleteBucketOwnershipControls: Delete Bucket "ownershipControls"
         => Bucket "s3:PutBucketOwnershipControls" { document: OwnershipControls };
      20 DeleteBucketPolicy: Delete Bucket "policy"
@@ -272,44 +321,61 @@ operations! {
         { class: Free, body: DigestedDocument, log: "REST.POST.MULTI_OBJECT_DELETE" };
      28 DeletePublicAccessBlock: Delete Bucket "publicAccessBlock"
         => Bucket "s3:PutBucketPublicAccessBlock" { document: PublicAccessBlock };
-     29 GetBucketAbac: Get Bucket "abac" => Bucket "s3:GetBucketAbac";
+     29 GetBucketAbac: Get Bucket "abac" => Bucket "s3:GetBucketAbac"
+        { absent: Shown("AbacStatus", "<Status>Disabled</Status>") };
      30 GetBucketAccelerateConfiguration: Get Bucket "accelerate"
-        => Bucket "s3:GetAccelerateConfiguration" { document: Accelerate };
+        => Bucket "s3:GetAccelerateConfiguration"
+        { document: Accelerate, absent: Shown("AccelerateConfiguration", "") };
      31 GetBucketAcl: Get Bucket "acl" => Bucket "s3:GetBucketAcl" { document: Acl, log: "REST.GET.ACL" };
-     32 GetBucketAnalyticsConfiguration: Get Bucket "analytics" & "id" => Bucket "s3:GetAnalyticsConfiguration";
-     33 GetBucketCors: Get Bucket "cors" => Bucket "s3:GetBucketCORS" { document: Cors, log: "REST.GET.CORS" };
+     32 GetBucketAnalyticsConfiguration: Get Bucket "analytics" & "id" => Bucket "s3:GetAnalyticsConfiguration"
+        { absent: Refused(NoSuchConfiguration) };
+     33 GetBucketCors: Get Bucket "cors" => Bucket "s3:GetBucketCORS"
+        { document: Cors, log: "REST.GET.CORS", absent: Refused(NoSuchCORSConfiguration) };
      34 GetBucketEncryption: Get Bucket "encryption"
-        => Bucket "s3:GetEncryptionConfiguration" { document: Encryption, log: "REST.GET.ENCRYPTION" };
+        => Bucket "s3:GetEncryptionConfiguration"
+        { document: Encryption, log: "REST.GET.ENCRYPTION",
+          absent: Refused(ServerSideEncryptionConfigurationNotFoundError) };
      35 GetBucketIntelligentTieringConfiguration: Get Bucket "intelligent-tiering" & "id"
-        => Bucket "s3:GetIntelligentTieringConfiguration";
-     36 GetBucketInventoryConfiguration: Get Bucket "inventory" & "id" => Bucket "s3:GetInventoryConfiguration";
+        => Bucket "s3:GetIntelligentTieringConfiguration" { absent: Refused(NoSuchConfiguration) };
+     36 GetBucketInventoryConfiguration: Get Bucket "inventory" & "id" => Bucket "s3:GetInventoryConfiguration"
+        { absent: Refused(NoSuchConfiguration) };
      37 GetBucketLifecycleConfiguration: Get Bucket "lifecycle"
-        => Bucket "s3:GetLifecycleConfiguration" { document: Lifecycle, log: "REST.GET.LIFECYCLE" };
+        => Bucket "s3:GetLifecycleConfiguration"
+        { document: Lifecycle, log: "REST.GET.LIFECYCLE", absent: Refused(NoSuchLifecycleConfiguration) };
      38 GetBucketLocation: Get Bucket "location" => Bucket "s3:GetBucketLocation" { log: "REST.GET.LOCATION" };
      39 GetBucketLogging: Get Bucket "logging"
-        => Bucket "s3:GetBucketLogging" { document: Logging, log: "REST.GET.LOGGING_STATUS" };
+        => Bucket "s3:GetBucketLogging"
+        { document: Logging, log: "REST.GET.LOGGING_STATUS", absent: Shown("BucketLoggingStatus", "") };
      40 GetBucketMetadataConfiguration: Get Bucket "metadataConfiguration"
-        => Bucket "s3:GetBucketMetadataTableConfiguration";
+        => Bucket "s3:GetBucketMetadataTableConfiguration" { absent: Refused(MetadataConfigurationNotFound) };
      41 GetBucketMetadataTableConfiguration: Get Bucket "metadataTable"
-        => Bucket "s3:GetBucketMetadataTableConfiguration";
-     42 GetBucketMetricsConfiguration: Get Bucket "metrics" & "id" => Bucket "s3:GetMetricsConfiguration";
+        => Bucket "s3:GetBucketMetadataTableConfiguration" { absent: Refused(MetadataConfigurationNotFound) };
+     42 GetBucketMetricsConfiguration: Get Bucket "metrics" & "id" => Bucket "s3:GetMetricsConfiguration"
+        { absent: Refused(NoSuchConfiguration) };
      43 GetBucketNotificationConfiguration: Get Bucket "notification"
-        => Bucket "s3:GetBucketNotification" { document: Notification };
+        => Bucket "s3:GetBucketNotification" { document: Notification, absent: Shown("NotificationConfiguration", "") };
      44 GetBucketOwnershipControls: Get Bucket "ownershipControls"
-        => Bucket "s3:GetBucketOwnershipControls" { document: OwnershipControls };
+        => Bucket "s3:GetBucketOwnershipControls"
+        { document: OwnershipControls, absent: Shown("OwnershipControls", ENFORCED),
+          removed: OwnershipControlsNotFoundError };
      45 GetBucketPolicy: Get Bucket "policy"
-        => Bucket "s3:GetBucketPolicy" { document: Policy, log: "REST.GET.BUCKETPOLICY" };
+        => Bucket "s3:GetBucketPolicy"
+        { document: Policy, log: "REST.GET.BUCKETPOLICY", absent: Refused(NoSuchBucketPolicy) };
      46 GetBucketPolicyStatus: Get Bucket "policyStatus"
-        => Bucket "s3:GetBucketPolicyStatus" { document: Policy };
-     47 GetBucketReplication: Get Bucket "replication" => Bucket "s3:GetReplicationConfiguration";
+        => Bucket "s3:GetBucketPolicyStatus" { document: Policy, absent: Refused(NoSuchBucketPolicy) };
+     47 GetBucketReplication: Get Bucket "replication" => Bucket "s3:GetReplicationConfiguration"
+        { absent: Refused(ReplicationConfigurationNotFoundError) };
      48 GetBucketRequestPayment: Get Bucket "requestPayment"
-        => Bucket "s3:GetBucketRequestPayment" { document: RequestPayment };
+        => Bucket "s3:GetBucketRequestPayment"
+        { document: RequestPayment, absent: Shown("RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>") };
      49 GetBucketTagging: Get Bucket "tagging"
-        => Bucket "s3:GetBucketTagging" { document: Tagging, log: "REST.GET.TAGGING" };
+        => Bucket "s3:GetBucketTagging" { document: Tagging, log: "REST.GET.TAGGING", absent: Refused(NoSuchTagSet) };
      50 GetBucketVersioning: Get Bucket "versioning" => Bucket "s3:GetBucketVersioning" { log: "REST.GET.VERSIONING" };
      51 GetBucketWebsite: Get Bucket "website"
-        => Bucket "s3:GetBucketWebsite" { document: Website, log: "REST.GET.WEBSITE" };
-     52 GetObject: Get Object => Object "s3:GetObject" or "s3:GetObjectVersion" { log: "REST.GET.OBJECT" };
+        => Bucket "s3:GetBucketWebsite"
+        { document: Website, log: "REST.GET.WEBSITE", absent: Refused(NoSuchWebsiteConfiguration) };
+     52 GetObject: Get Object => Object "s3:GetObject" or "s3:GetObjectVersion"
+        { log: "REST.GET.OBJECT", absent: Pulled };
      53 GetObjectAcl: Get Object "acl" => Object "s3:GetObjectAcl" or "s3:GetObjectVersionAcl" { log: "REST.GET.ACL" };
      54 GetObjectAnnotation: Get Object "annotation" & "annotationName" => Object "s3:GetObjectAnnotation";
      55 GetObjectAttributes: Get Object "attributes"
@@ -322,17 +388,24 @@ operations! {
         => Object "s3:GetObjectTagging" or "s3:GetObjectVersionTagging" { log: "REST.GET.OBJECT_TAGGING" };
      60 GetObjectTorrent: Get Object "torrent" => Object "s3:GetObjectTorrent" or "s3:GetObjectVersionTorrent";
      61 GetPublicAccessBlock: Get Bucket "publicAccessBlock"
-        => Bucket "s3:GetBucketPublicAccessBlock" { document: PublicAccessBlock };
+        => Bucket "s3:GetBucketPublicAccessBlock"
+        { document: PublicAccessBlock, absent: Shown("PublicAccessBlockConfiguration", BLOCKED),
+          removed: NoSuchPublicAccessBlockConfiguration };
      62 HeadBucket: Head Bucket => Bucket "s3:ListBucket" { log: "REST.HEAD.BUCKET" };
-     63 HeadObject: Head Object => Object "s3:GetObject" or "s3:GetObjectVersion" { log: "REST.HEAD.OBJECT" };
+     63 HeadObject: Head Object => Object "s3:GetObject" or "s3:GetObjectVersion"
+        { log: "REST.HEAD.OBJECT", absent: Pulled };
      64 InstantUpload: Post Object "instant" => Object "s3:PutObject" { event: ObjectCreatedPut };
      65 ListBucketAnalyticsConfigurations: Get Bucket "analytics"
-        => Bucket "s3:GetAnalyticsConfiguration" { class: Write };
+        => Bucket "s3:GetAnalyticsConfiguration"
+        { class: Write, absent: Shown("ListBucketAnalyticsConfigurationResult", NO_ENTRIES) };
      66 ListBucketIntelligentTieringConfigurations: Get Bucket "intelligent-tiering"
-        => Bucket "s3:GetIntelligentTieringConfiguration" { class: Write };
+        => Bucket "s3:GetIntelligentTieringConfiguration"
+        { class: Write, absent: Shown("ListBucketIntelligentTieringConfigurationsOutput", NO_ENTRIES) };
      67 ListBucketInventoryConfigurations: Get Bucket "inventory"
-        => Bucket "s3:GetInventoryConfiguration" { class: Write };
-     68 ListBucketMetricsConfigurations: Get Bucket "metrics" => Bucket "s3:GetMetricsConfiguration" { class: Write };
+        => Bucket "s3:GetInventoryConfiguration"
+        { class: Write, absent: Shown("ListInventoryConfigurationsResult", NO_ENTRIES) };
+     68 ListBucketMetricsConfigurations: Get Bucket "metrics" => Bucket "s3:GetMetricsConfiguration"
+        { class: Write, absent: Shown("ListMetricsConfigurationsResult", NO_ENTRIES) };
      69 ListBuckets: Get Service => Service "s3:ListAllMyBuckets" { class: Write, log: "REST.GET.SERVICE" };
      70 ListMultipartUploads: Get Bucket "uploads"
         => Bucket "s3:ListBucketMultipartUploads" { class: Write, log: "REST.GET.UPLOADS" };
@@ -347,13 +420,14 @@ operations! {
            Source "s3:DeleteObject" or "s3:DeleteObjectVersion",
            Source "s3:GetObjectTagging" or "s3:GetObjectVersionTagging" of Tags, Object "s3:PutObjectTagging" of Tags,
            Source "s3:GetObjectAnnotation" of Annotations, Object "s3:PutObjectAnnotation" of Annotations
-        { event: ObjectCreatedCopy, log: "REST.PUT.OBJECT" };
+        { event: ObjectCreatedCopy, log: "REST.PUT.OBJECT", source: Moved("x-amz-move-source") };
      77 PostObject: Post Bucket
         => Object "s3:PutObject" { body: Content, event: ObjectCreatedPost, log: "REST.POST.OBJECT" };
      78 PutBucketAbac: Put Bucket "abac" => Bucket "s3:PutBucketAbac" { body: Document };
      79 PutBucketAccelerateConfiguration: Put Bucket "accelerate"
         => Bucket "s3:PutAccelerateConfiguration" { body: Document, document: Accelerate };
-     80 PutBucketAcl: Put Bucket "acl" => Bucket "s3:PutBucketAcl" { body: Document, document: Acl, log: "REST.PUT.ACL" };
+     80 PutBucketAcl: Put Bucket "acl" => Bucket "s3:PutBucketAcl"
+        { body: Document, document: Acl, log: "REST.PUT.ACL" };
      81 PutBucketAnalyticsConfiguration: Put Bucket "analytics" & "id"
         => Bucket "s3:PutAnalyticsConfiguration" { body: Document };
      82 PutBucketCors: Put Bucket "cors"
@@ -375,13 +449,14 @@ operations! {
      90 PutBucketOwnershipControls: Put Bucket "ownershipControls"
         => Bucket "s3:PutBucketOwnershipControls" { body: Document, document: OwnershipControls };
      91 PutBucketPolicy: Put Bucket "policy"
-        => Bucket "s3:PutBucketPolicy" { body: Document, document: Policy, log: "REST.PUT.BUCKETPOLICY" };
+        => Bucket "s3:PutBucketPolicy" { body: Document, document: Policy, log: "REST.PUT.BUCKETPOLICY", status: 204 };
      92 PutBucketReplication: Put Bucket "replication" => Bucket "s3:PutReplicationConfiguration" { body: Document };
      93 PutBucketRequestPayment: Put Bucket "requestPayment"
         => Bucket "s3:PutBucketRequestPayment" { body: Document, document: RequestPayment };
      94 PutBucketSettings: Put Bucket "orcas-settings" => Bucket "orcas:PutBucketSettings";
      95 PutBucketTagging: Put Bucket "tagging"
-        => Bucket "s3:PutBucketTagging" { body: DigestedDocument, document: Tagging, log: "REST.PUT.TAGGING" };
+        => Bucket "s3:PutBucketTagging"
+        { body: DigestedDocument, document: Tagging, log: "REST.PUT.TAGGING", status: 204 };
      96 PutBucketVersioning: Put Bucket "versioning"
         => Bucket "s3:PutBucketVersioning" { body: Document, log: "REST.PUT.VERSIONING" };
      97 PutBucketWebsite: Put Bucket "website"
@@ -389,7 +464,8 @@ operations! {
      98 PutObject: Put Object
         => Object "s3:PutObject" { body: Content, event: ObjectCreatedPut, log: "REST.PUT.OBJECT" };
      99 PutObjectAcl: Put Object "acl"
-        => Object "s3:PutObjectAcl" or "s3:PutObjectVersionAcl" { body: Document, event: ObjectAclPut, log: "REST.PUT.ACL" };
+        => Object "s3:PutObjectAcl" or "s3:PutObjectVersionAcl"
+        { body: Document, event: ObjectAclPut, log: "REST.PUT.ACL" };
     100 PutObjectAnnotation: Put Object "annotation" & "annotationName"
         => Object "s3:PutObjectAnnotation" { body: Content, event: ObjectAnnotationPut };
     101 PutObjectLegalHold: Put Object "legal-hold"
@@ -406,7 +482,7 @@ operations! {
         => Object "s3:PutObject", Source "s3:GetObject", Source "s3:DeleteObject",
            Source "s3:GetObjectTagging" of Tags, Object "s3:PutObjectTagging" of Tags,
            Source "s3:GetObjectAnnotation" of Annotations, Object "s3:PutObjectAnnotation" of Annotations
-        { event: ObjectCreatedCopy, log: "REST.PUT.OBJECT" };
+        { event: ObjectCreatedCopy, log: "REST.PUT.OBJECT", source: Renamed("x-amz-rename-source") };
     107 RestoreObject: Post Object "restore" => Object "s3:RestoreObject" { body: Document, log: "REST.POST.OBJECT" };
     108 SelectObjectContent: Post Object "select" => Object "s3:GetObject" { class: Read, body: Document };
     109 UpdateBucketMetadataAnnotationTableConfiguration: Put Bucket "metadataAnnotationTable"
@@ -418,14 +494,32 @@ operations! {
     112 UpdateObjectEncryption: Put Object "encryption" => Object "s3:UpdateObjectEncryption" { body: Document };
     113 UploadPart: Put Object => Object "s3:PutObject" { body: Content, log: "REST.PUT.PART" };
     114 UploadPartCopy: Put Object
-        => Object "s3:PutObject", Source "s3:GetObject" or "s3:GetObjectVersion" { log: "REST.COPY.PART" };
+        => Object "s3:PutObject", Source "s3:GetObject" or "s3:GetObjectVersion"
+        { log: "REST.COPY.PART", source: Copied("x-amz-copy-source") };
     115 WriteGetObjectResponse: Post Service => Service "s3-object-lambda:WriteGetObjectResponse" { body: Content };
 }
 
 impl OperationSpec {
     const fn new(name: &'static str, method: Method, address: AddressKind, permissions: &'static [Permission]) -> Self {
         let (subresource, parameter, class, body, document, event, log) = (None, None, None, None, None, None, None);
-        Self { name, method, address, subresource, parameter, permissions, class, body, document, event, log }
+        let (absent, removed, source, status) = (None, None, None, None);
+        Self {
+            name,
+            method,
+            address,
+            subresource,
+            parameter,
+            permissions,
+            class,
+            body,
+            document,
+            absent,
+            removed,
+            source,
+            status,
+            event,
+            log,
+        }
     }
 }
 
@@ -461,6 +555,12 @@ impl Operation {
             Method::Put | Method::Post => Write,
             Method::Delete => Free,
         })
+    }
+
+    /// The status of its answer when it has done what was asked, if that has no body.
+    pub fn status(self) -> u16 {
+        let OperationSpec { method, status, .. } = self.spec();
+        status.unwrap_or(if *method == Method::Delete { 204 } else { 200 })
     }
 
     /// The error for an operation that is not implemented.
@@ -522,6 +622,17 @@ pub(crate) mod tests {
                 };
                 assert!(fits, "{} {permission:?}", row.name);
             }
+        }
+    }
+
+    #[test]
+    fn a_row_says_where_its_source_is_named_and_what_is_answered_without_a_document() {
+        for row in SPECS {
+            let reads_a_source = row.permissions.iter().any(|it| it.subject == Subject::Source);
+            assert_eq!(row.source.is_some(), reads_a_source, "{}", row.name);
+            // Every bucket has an ACL.
+            let reads_a_document = row.method == Method::Get && row.document.is_some_and(|it| it != Acl);
+            assert!(!reads_a_document || row.absent.is_some(), "{}", row.name);
         }
     }
 

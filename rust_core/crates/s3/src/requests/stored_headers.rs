@@ -3,7 +3,7 @@
 //! a body count as the headers that they stand for.
 
 use super::extensions::{CHUNK_SIZE, CHUNKING, DURABILITY, KEEP_SHA256, REF_LEVEL};
-use super::operations::{Operation, Subject};
+use super::operations::{Operation, Subject, manages_permissions};
 use super::support::may_give_by_acl;
 use crate::objects::object_lock::{HOLD, MODE, UNTIL, asks_to_bypass};
 use crate::objects::tags;
@@ -72,5 +72,14 @@ impl Operation {
         };
         let in_row = move |action: &&str| permissions.iter().any(|it| it.part.is_none() && it.actions.contains(action));
         headers.iter().flat_map(move |(name, _)| needed(name)).copied().filter(move |action| !in_row(action))
+    }
+    /// Whether it changes who may do what, so that the audit log has it: its row or its headers need an action that manages
+    /// permissions. An ACL that gives nobody anything changes nothing. `counts` as of `actions_of_headers`.
+    pub fn changes_permissions<'h>(self, headers: &'h Headers<'_>, counts: impl Fn(&[u8]) -> bool + 'h) -> bool {
+        let in_row = || self.spec().permissions.iter().any(|it| manages_permissions(it.action(false)));
+        let gives = |action: &str| !matches!(action, "s3:PutBucketAcl" | "s3:PutObjectAcl") || may_give_by_acl(headers);
+        let in_headers =
+            || self.actions_of_headers(headers, counts).any(|action| manages_permissions(action) && gives(action));
+        self.changes() && (in_row() || in_headers())
     }
 }

@@ -3,9 +3,10 @@
 //! Keys are opaque bytes, decoded exactly once and never read as paths. Owns the naming rules of buckets and keys and
 //! the grammar of copy sources. Must see the path as it stood in the request line.
 
+use super::operations::SourceHeader;
 use crate::errors::{ErrorCode, S3Error};
 use crate::objects::versions::VersionName;
-use orcas_http::{form_decode, percent_decode};
+use orcas_http::{Headers, form_decode, percent_decode};
 
 /// Bytes of the longest key.
 pub const KEY_LEN_MAX: usize = 1024;
@@ -187,6 +188,15 @@ pub struct CopySource {
 }
 
 impl CopySource {
+    /// Reads the header that names the source of a request about `bucket`.
+    pub fn of_request(source: SourceHeader, bucket: &str, headers: &Headers<'_>) -> Result<Self, S3Error> {
+        let value = |header| headers.get(header).unwrap_or_default();
+        match source {
+            SourceHeader::Copied(header) | SourceHeader::Moved(header) => Self::parse(header, value(header)),
+            SourceHeader::Renamed(header) => Self::parse_rename(header, bucket, value(header)),
+        }
+    }
+
     /// Reads `[/]bucket/key[?versionId=ID]`, percent-encoded, from the header called `header`.
     ///
     /// A `+` is a space, as in a query: s5cmd and other clients encode the header so.
@@ -212,12 +222,11 @@ impl CopySource {
         Ok(Self { bucket: bucket.to_owned(), key: checked_key(key.to_vec())?, version })
     }
 
-    /// Reads `[/][bucket/]key` of `x-amz-rename-source`: a rename stays within `bucket`, and the header holds the
+    /// Reads `[/][bucket/]key` of the header called `header`: a rename stays within `bucket`, and the header holds the
     /// key alone, optionally after a slash.
-    pub fn parse_rename(bucket: &str, value: &[u8]) -> Result<Self, S3Error> {
-        const HEADER: &str = "x-amz-rename-source";
+    pub fn parse_rename(header: &'static str, bucket: &str, value: &[u8]) -> Result<Self, S3Error> {
         let decoded = percent_decode(value).filter(|key| key != b"" && key != b"/");
-        let decoded = decoded.ok_or_else(|| S3Error::argument("The rename source is malformed", HEADER, value))?;
+        let decoded = decoded.ok_or_else(|| S3Error::argument("The rename source is malformed", header, value))?;
         let key = decoded.strip_prefix(b"/").unwrap_or(&decoded);
         let within = key.strip_prefix(bucket.as_bytes()).and_then(|rest| rest.strip_prefix(b"/"));
         let key = if decoded.starts_with(b"/") { within.filter(|key| !key.is_empty()).unwrap_or(key) } else { key };
@@ -380,9 +389,10 @@ mod tests {
             let error = parse(bad).unwrap_err();
             assert_eq!((error.code, &*error.message), (ErrorCode::InvalidArgument, "Invalid copy source bucket name"));
         }
-        assert_eq!(CopySource::parse_rename("abc", b"/abc/k%20"), of("abc", "k "));
-        assert_eq!(CopySource::parse_rename("abc", b"abc/k"), of("abc", "abc/k"));
-        assert_eq!(CopySource::parse_rename("abc", b"/k/x"), of("abc", "k/x"));
+        let renamed = |value: &[u8]| CopySource::parse_rename("x-amz-rename-source", "abc", value);
+        assert_eq!(renamed(b"/abc/k%20"), of("abc", "k "));
+        assert_eq!(renamed(b"abc/k"), of("abc", "abc/k"));
+        assert_eq!(renamed(b"/k/x"), of("abc", "k/x"));
     }
 
     proptest! {
@@ -398,7 +408,7 @@ mod tests {
                              host in proptest::collection::vec(any::<u8>(), 0..30)) {
             let _ = Target::parse(&path, &host, &[]);
             let _ = CopySource::parse("x-amz-copy-source", &path);
-            let _ = CopySource::parse_rename("abc", &path);
+            let _ = CopySource::parse_rename("x-amz-rename-source", "abc", &path);
         }
     }
 }

@@ -13,6 +13,9 @@ use orcas_checksum::{ChecksumType, Etag, ObjectChecksum};
 /// Bytes of room that a new block has: the headers of most objects, and what every answer adds to them.
 const ROOM: usize = 512;
 
+/// Says that an answer is about a delete marker.
+pub const DELETE_MARKER: &str = "x-amz-delete-marker";
+
 /// The header lines of one response.
 #[derive(Debug)]
 pub struct HeaderBlock {
@@ -145,7 +148,7 @@ impl HeaderBlock {
 
     /// The answer is about a delete marker.
     pub fn set_delete_marker(&mut self) {
-        self.lines.extend_from_slice(b"x-amz-delete-marker: true\r\n");
+        self.push(DELETE_MARKER, b"true");
     }
 
     pub fn push_number(&mut self, name: &'static str, number: u64) {

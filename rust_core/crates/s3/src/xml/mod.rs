@@ -55,7 +55,7 @@ impl XmlWriter {
 
     /// Markup as it stands, for documents of a thousand entries: written whole, it costs one copy of a known length.
     #[inline]
-    fn markup(&mut self, markup: &str) {
+    pub(crate) fn markup(&mut self, markup: &str) {
         self.out.extend_from_slice(markup.as_bytes());
     }
 

@@ -48,6 +48,6 @@ impl Operation for DeleteObjectAnnotation {
         if let Some(version) = version {
             headers.set_object_version_id(&version_name(version));
         }
-        Ok(request.envelope.empty(204, headers))
+        Ok(request.succeeded(headers))
     }
 }

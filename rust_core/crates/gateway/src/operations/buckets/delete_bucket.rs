@@ -36,6 +36,6 @@ impl Operation for DeleteBucket {
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(request.envelope.empty(204, HeaderBlock::new()))
+        Ok(request.succeeded(HeaderBlock::new()))
     }
 }

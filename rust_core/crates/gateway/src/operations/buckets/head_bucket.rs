@@ -26,6 +26,6 @@ impl Operation for HeadBucket {
         headers.push("x-amz-access-point-alias", b"false");
         headers.push("content-type", b"application/xml");
         show(&bucket.settings, &mut headers);
-        Ok(request.envelope.empty(200, headers).into())
+        Ok(request.succeeded(headers).into())
     }
 }

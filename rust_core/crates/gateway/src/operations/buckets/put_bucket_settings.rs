@@ -42,6 +42,6 @@ impl Operation for PutBucketSettings {
         let Outcome::Bucket(bucket) = outcome else { return Err(wrong_outcome()) };
         let mut headers = HeaderBlock::new();
         show(&bucket.settings, &mut headers);
-        Ok(request.envelope.empty(200, headers))
+        Ok(request.succeeded(headers))
     }
 }

@@ -81,7 +81,7 @@ impl Operation for PutBucketAcl {
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(request.envelope.empty(200, HeaderBlock::new()))
+        Ok(request.succeeded(HeaderBlock::new()))
     }
 }
 
@@ -91,7 +91,7 @@ impl TypedRequest<PutBucketAcl> {
         let asked = self.read_document(|| self.gateway.asked(asked.clone(), content, bucket))?;
         let acl = asked.map(|asked| asked.resolved(owner_of(bucket), owner_of(bucket))).transpose()?;
         // Where lists are disabled, this one says what is so anyway.
-        let Some(acl) = acl else { return Ok(self.envelope.empty(200, HeaderBlock::new()).into()) };
+        let Some(acl) = acl else { return Ok(self.succeeded(HeaderBlock::new()).into()) };
         self.gateway.check_public(bucket, &acl)?;
         let document = acl.stored(owner_of(bucket)).unwrap_or_default().into();
         Ok(self.submit(Intent::PutDocument { bucket: bucket.id, kind: DocumentKind::Acl, document }, slot))
@@ -135,7 +135,7 @@ impl Operation for PutObjectAcl {
         if let Some(version) = version {
             headers.set_version_id(&version_name(version));
         }
-        Ok(request.envelope.empty(200, headers))
+        Ok(request.succeeded(headers))
     }
 }
 
@@ -150,7 +150,7 @@ impl TypedRequest<PutObjectAcl> {
             let asked = self.read_document(|| gateway.asked(asked.clone(), content, bucket))?;
             let owner = gateway.acl_of(bucket, &version.attributes).owner;
             let acl = asked.map(|asked| asked.resolved(&owner, owner_of(bucket))).transpose()?;
-            let Some(acl) = acl else { return Ok(self.envelope.empty(200, HeaderBlock::new()).into()) };
+            let Some(acl) = acl else { return Ok(self.succeeded(HeaderBlock::new()).into()) };
             gateway.check_public(bucket, &acl)?;
             let acl = acl.stored(owner_of(bucket)).map(Bytes::from);
             let change = AttributeChange::Acl { was: version.attributes.acl.clone(), acl };

@@ -6,16 +6,16 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
-use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
+use crate::requests::request::{Operation, Progress, Request as _, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Intent, Outcome};
 use orcas_record::{Bucket, DocumentKind};
+use orcas_s3::configurations;
 use orcas_s3::documents::stored_lifecycle;
 use orcas_s3::lifecycle::{Configuration, DEFAULT_SIZE, DefaultSize};
 use orcas_s3::support::Understood;
-use orcas_s3::{ErrorCode, S3Error};
 
 pub struct GetBucketLifecycle(Arc<Bucket>);
 
@@ -30,8 +30,8 @@ impl Operation for GetBucketLifecycle {
             let bucket = &request.input.0;
             let document = request.gateway.engine.document(bucket.id, DocumentKind::Lifecycle);
             let Some(document) = document.filter(|document| !document.bytes.is_empty()) else {
-                let missing = S3Error::new(ErrorCode::NoSuchLifecycleConfiguration);
-                return Err(missing.field("BucketName", name_of(bucket)).into());
+                let document = configurations::absent(request.operation(), name_of(bucket), false)?;
+                return Ok(request.envelope.document(200, HeaderBlock::new(), document));
             };
             let unreadable = || Problem::internal("a lifecycle document cannot be read");
             let configuration = Configuration::load(&document.bytes).ok_or_else(unreadable)?;
@@ -67,7 +67,7 @@ impl Operation for PutBucketLifecycle {
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(request.envelope.empty(200, default_size(request.input.default_size)))
+        Ok(request.succeeded(default_size(request.input.default_size)))
     }
 }
 

@@ -12,15 +12,12 @@ use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
 use orcas_s3::configurations::check_unchanged;
 
-pub struct ConfirmConfiguration {
-    /// A removal has no body, and answers 204.
-    removes: bool,
-}
+pub struct ConfirmConfiguration;
 
 impl Operation for ConfirmConfiguration {
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         context.bucket()?;
-        Ok(Self { removes: context.head.method == b"DELETE" })
+        Ok(Self)
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
@@ -40,6 +37,6 @@ impl Operation for ConfirmConfiguration {
 impl TypedRequest<ConfirmConfiguration> {
     fn confirm(&self, body: &[u8]) -> Result<Response, Problem> {
         check_unchanged(self.operation(), body)?;
-        Ok(self.envelope.empty(if self.input.removes { 204 } else { 200 }, HeaderBlock::new()))
+        Ok(self.succeeded(HeaderBlock::new()))
     }
 }

@@ -26,6 +26,6 @@ impl Operation for DeleteConfiguration {
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(request.envelope.empty(204, HeaderBlock::new()))
+        Ok(request.succeeded(HeaderBlock::new()))
     }
 }

@@ -45,9 +45,7 @@ impl Operation for PutConfiguration {
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        let kind = request.operation().spec().document;
-        let status = if matches!(kind, Some(DocumentKind::Policy | DocumentKind::Tagging)) { 204 } else { 200 };
-        Ok(request.envelope.empty(status, HeaderBlock::new()))
+        Ok(request.succeeded(HeaderBlock::new()))
     }
 }
 

@@ -33,8 +33,8 @@ impl Operation for ReadBucketConfiguration {
         let of_the_store = kind == Some(DocumentKind::Encryption) && request.gateway.options.encrypt_by_default;
         let document = match stored.filter(|document| !of_the_store || !document.bytes.is_empty()) {
             None if of_the_store => encryption::of_the_store().document(),
-            None => configurations::of_bucket(operation, name)?,
-            Some(document) if document.bytes.is_empty() => configurations::removed(operation, name)?,
+            None => configurations::absent(operation, name, false)?,
+            Some(document) if document.bytes.is_empty() => configurations::absent(operation, name, true)?,
             Some(document) => document.bytes.to_vec(),
         };
         Ok(request.envelope.document(200, HeaderBlock::new(), document).into())

@@ -39,7 +39,7 @@ impl Operation for AbortMultipartUpload {
                 Err(Failure::Refused(Refusal::NoSuchUpload)) if aborted.has(bucket.id, key, *upload) => {}
                 Err(failure) => return Err(failure.into()),
             }
-            Ok(request.envelope.empty(204, HeaderBlock::new()).into())
+            Ok(request.succeeded(HeaderBlock::new()).into())
         }))
     }
 

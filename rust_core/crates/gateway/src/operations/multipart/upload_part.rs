@@ -56,7 +56,7 @@ impl Operation for UploadPart {
         let Outcome::Part(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), true);
         request.gateway.show_stored(put.encryption.as_ref(), request.input.sent_key.as_ref(), &mut headers);
-        Ok(request.envelope.empty(200, headers))
+        Ok(request.succeeded(headers))
     }
 }
 

@@ -57,6 +57,6 @@ impl Operation for DeleteObject {
         if delete_marker {
             headers.set_delete_marker();
         }
-        Ok(request.envelope.empty(204, headers))
+        Ok(request.succeeded(headers))
     }
 }

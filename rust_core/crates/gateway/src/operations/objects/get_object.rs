@@ -29,7 +29,7 @@ use orcas_s3::headers::{ObjectAnswer, Overrides};
 use orcas_s3::object_lock::LockHeaders;
 use orcas_s3::range::{Span, check_range_or_part, no_such_part, part_number, span};
 use orcas_s3::support::{OF_A_PART, Understood};
-use orcas_s3::{ErrorCode, S3Error, Target};
+use orcas_s3::{ErrorCode, Named, S3Error, Target};
 use orcas_telemetry::stopwatch::{Stopwatch, reading};
 
 /// Bodies up to this size leave in one piece.
@@ -157,6 +157,10 @@ impl Operation for GetObject {
                 })
             })),
         }
+    }
+
+    fn named(&self) -> Named<'_> {
+        self.address.named()
     }
 }
 

@@ -121,7 +121,7 @@ impl Operation for PutObject {
             headers.push_number("x-amz-object-size", put.size);
         }
         request.gateway.show_expiration(&mut headers, || request.input.expiring(&put));
-        Ok(request.envelope.empty(200, headers))
+        Ok(request.succeeded(headers))
     }
 }
 

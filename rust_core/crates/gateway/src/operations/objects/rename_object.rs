@@ -57,7 +57,7 @@ impl Operation for RenameObject {
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         // Done: it was renamed by an earlier request with the same token.
         let (Outcome::Put(_) | Outcome::Done) = outcome else { return Err(wrong_outcome()) };
-        Ok(request.envelope.empty(200, HeaderBlock::new()))
+        Ok(request.succeeded(HeaderBlock::new()))
     }
 }
 

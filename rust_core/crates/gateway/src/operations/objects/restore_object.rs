@@ -46,7 +46,7 @@ impl TypedRequest<RestoreObject> {
     fn restore(&self, tier: Tier) -> Result<Response, Problem> {
         self.input.0.find(&self.gateway, &self.envelope, |found| {
             check_restorable(found.object.version.headers.storage_class.as_deref(), tier)?;
-            Ok(self.envelope.empty(200, HeaderBlock::new()))
+            Ok(self.succeeded(HeaderBlock::new()))
         })
     }
 }

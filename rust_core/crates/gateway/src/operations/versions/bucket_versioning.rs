@@ -53,6 +53,6 @@ impl Operation for PutBucketVersioning {
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Bucket(_) = outcome else { return Err(wrong_outcome()) };
-        Ok(request.envelope.empty(200, HeaderBlock::new()))
+        Ok(request.succeeded(HeaderBlock::new()))
     }
 }

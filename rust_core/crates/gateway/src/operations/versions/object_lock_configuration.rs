@@ -54,6 +54,6 @@ impl Operation for PutObjectLockConfiguration {
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Bucket(_) = outcome else { return Err(wrong_outcome()) };
-        Ok(request.envelope.empty(200, HeaderBlock::new()))
+        Ok(request.succeeded(HeaderBlock::new()))
     }
 }

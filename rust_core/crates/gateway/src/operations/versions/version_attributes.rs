@@ -143,8 +143,7 @@ impl Operation for ChangeAttribute {
         if let Some(version) = version {
             headers.set_version_id(&version_name(version));
         }
-        let status = if request.operation() == Name::DeleteObjectTagging { 204 } else { 200 };
-        Ok(request.envelope.empty(status, headers))
+        Ok(request.succeeded(headers))
     }
 }
 

@@ -6,8 +6,10 @@
 //! from its processor caches. A job that takes long runs in pieces, each of which queues the next one behind everything
 //! else. So that they come to an end, every fourth job is one of those while any wait.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -23,6 +25,11 @@ const YIELDING_NICENESS: i32 = 10;
 pub struct Pool {
     job_queue: Arc<JobQueue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+thread_local! {
+    /// The queue whose jobs this thread runs.
+    static WORKS_FOR: Cell<*const JobQueue> = const { Cell::new(ptr::null()) };
 }
 
 struct JobQueue {
@@ -72,12 +79,18 @@ impl Pool {
             let job_queue = Arc::clone(&job_queue);
             let work = move || {
                 prepare();
+                WORKS_FOR.set(Arc::as_ptr(&job_queue));
                 job_queue.work(number);
             };
             // If one fails to start, dropping the pool ends those that did.
             pool.threads.lock().push(std::thread::Builder::new().name(format!("{name}-{number}")).spawn(work)?);
         }
         Ok(pool)
+    }
+
+    /// Whether the calling thread is one of these workers.
+    pub fn runs_this_thread(&self) -> bool {
+        WORKS_FOR.get() == Arc::as_ptr(&self.job_queue)
     }
 
     /// Queues `job`; after `close` it is dropped unrun.
@@ -194,6 +207,16 @@ mod tests {
         pool.spawn(|| panic!("expected by this test"));
         pool.spawn(move || sender.send(7).unwrap());
         assert_eq!(receiver.recv().unwrap(), 7);
+    }
+
+    #[test]
+    fn a_worker_knows_whose_it_is() {
+        let (pool, other) = (Arc::new(Pool::new(1).unwrap()), Arc::new(Pool::new(1).unwrap()));
+        let (sender, receiver) = mpsc::channel();
+        let pools = (Arc::clone(&pool), Arc::clone(&other));
+        pool.spawn(move || sender.send((pools.0.runs_this_thread(), pools.1.runs_this_thread())).unwrap());
+        assert_eq!(receiver.recv().unwrap(), (true, false));
+        assert!(!pool.runs_this_thread());
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod options;
 mod pooling;
 mod pulled;
 mod website;
+mod workers;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,6 +41,7 @@ const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccd
 /// The account of `IdentityTables::of_root`.
 const ACCOUNT: &str = "000000000000";
 const OTHER_ACCOUNT: &str = "444455556666";
+const WORKERS: usize = 4;
 const OTHER: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
 
 /// A front end that only collects.
@@ -123,7 +125,7 @@ impl Fixture {
         let options = GatewayOptions {
             website_host: Some("web.test".to_owned()),
             body_budget: 8 << 20,
-            workers: 4,
+            workers: WORKERS,
             ..options::options()
         };
         let gateway = Gateway::new(engine.handle(), options, Identities::new(identities("secret")).unwrap()).unwrap();

@@ -350,21 +350,22 @@ impl<O: Operation> TypedRequest<O> {
         })
     }
 
-    /// Runs `job`, which may block, on a worker, which answers the slot.
-    pub fn later(
+    /// Goes on with `job`, which may block: at once if a worker runs this already, otherwise on a worker. It answers the slot
+    /// unless the job has arranged for that.
+    pub fn on_worker<T: Into<Progress>>(
         self: &Arc<Self>,
         slot: u32,
-        job: impl FnOnce(&Self) -> Result<Response, Problem> + Send + 'static,
-    ) -> Progress {
-        self.on_worker(slot, |request| job(request).map(Progress::Response))
+        job: impl FnOnce(&Arc<Self>) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<Progress, Problem> {
+        if self.gateway.pool.runs_this_thread() {
+            return job(self).map(T::into);
+        }
+        self.queue(slot, |request| job(request).map(T::into));
+        Ok(Progress::Later)
     }
 
-    /// Runs `job` on a worker, which answers the slot unless the job has arranged for that.
-    pub fn on_worker(
-        self: &Arc<Self>,
-        slot: u32,
-        job: impl FnOnce(&Arc<Self>) -> Result<Progress, Problem> + Send + 'static,
-    ) -> Progress {
+    /// Queues `job` for a worker, as of `on_worker`.
+    fn queue(self: &Arc<Self>, slot: u32, job: impl FnOnce(&Arc<Self>) -> Result<Progress, Problem> + Send + 'static) {
         let reply = Reply::new(Arc::clone(self), slot);
         let since = self.now_if_timed();
         self.gateway.pool.spawn(move || {
@@ -378,7 +379,6 @@ impl<O: Operation> TypedRequest<O> {
                 Err(problem) => reply.result(Err(problem)),
             }
         });
-        Progress::Later
     }
 
     /// The time, for a step that is timed.
@@ -529,10 +529,10 @@ impl<O: Operation> Request for TypedRequest<O> {
                 if body.len() <= INLINE_HASH_MAX && !waits {
                     self.take_part(declared, body, slot)
                 } else {
-                    Ok(self.on_worker(slot, move |request| match &request.body {
+                    self.on_worker(slot, move |request| match &request.body {
                         BodyPlan::Whole(declared) => request.take_part(declared, body, slot),
                         BodyPlan::None | BodyPlan::Stream(_) => request.begin(slot),
-                    }))
+                    })
                 }
             }
             BodyPlan::None | BodyPlan::Stream(_) => self.begin(slot),
@@ -631,7 +631,7 @@ where
     fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
         let job = self.job.lock().take();
         if let Some(job) = job {
-            self.request.on_worker(u32::try_from(token).unwrap_or(u32::MAX), |request| job(request, result));
+            self.request.queue(u32::try_from(token).unwrap_or(u32::MAX), |request| job(request, result));
         }
     }
 }

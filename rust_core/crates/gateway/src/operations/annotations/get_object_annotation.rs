@@ -36,7 +36,7 @@ impl Operation for GetObjectAnnotation {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.later(slot, TypedRequest::read_annotation))
+        request.on_worker(slot, |request| request.read_annotation())
     }
 
     fn named(&self) -> Named<'_> {

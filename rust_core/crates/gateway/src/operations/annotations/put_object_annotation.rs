@@ -68,9 +68,8 @@ impl Operation for PutObjectAnnotation {
         let (md5, checksum) = (digests.md5, digests.stored);
         if engine.keys().can_seal() {
             // Whether the object is encrypted has to be looked up.
-            return Ok(
-                request.on_worker(slot, move |request| request.annotate((content, md5, checksum), ATTEMPTS_MAX, slot))
-            );
+            return request
+                .on_worker(slot, move |request| request.annotate((content, md5, checksum), ATTEMPTS_MAX, slot));
         }
         let change = AnnotationChange::Put { md5, checksum, body: Box::new(request.plain(content)), encryption: None };
         Ok(request.submit(request.input.annotation.intent(change), slot))

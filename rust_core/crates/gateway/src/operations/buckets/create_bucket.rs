@@ -155,7 +155,7 @@ impl Operation for CreateBucket {
         _digests: &Digests,
         slot: u32,
     ) -> Result<Progress, Problem> {
-        Ok(request.on_worker(slot, move |request| request.create(&content, slot)))
+        request.on_worker(slot, move |request| request.create(&content, slot))
     }
 
     fn named(&self) -> Named<'_> {

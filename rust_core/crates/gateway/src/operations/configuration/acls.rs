@@ -44,7 +44,7 @@ impl Operation for GetObjectAcl {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.later(slot, |request| {
+        request.on_worker(slot, |request| {
             let address = &request.input.0;
             address.find(&request.gateway, &request.envelope, |found| {
                 let version = &found.object.version;
@@ -55,7 +55,7 @@ impl Operation for GetObjectAcl {
                 let document = request.gateway.shown_acl(&request.gateway.acl_of(&address.bucket, &version.attributes));
                 Ok(request.envelope.document(200, headers, document))
             })
-        }))
+        })
     }
 }
 
@@ -114,11 +114,11 @@ impl Operation for PutObjectAcl {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.on_worker(slot, move |request| request.change(&[], slot)))
+        request.on_worker(slot, move |request| request.change(&[], slot))
     }
 
     fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.on_worker(slot, move |request| request.change(&content, slot)))
+        request.on_worker(slot, move |request| request.change(&content, slot))
     }
 
     fn named(&self) -> Named<'_> {

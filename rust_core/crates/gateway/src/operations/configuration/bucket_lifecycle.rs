@@ -26,7 +26,7 @@ impl Operation for GetBucketLifecycle {
 
     /// On a worker: a document may be long.
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.later(slot, |request| {
+        request.on_worker(slot, |request| {
             let bucket = &request.input.0;
             let document = request.gateway.engine.document(bucket.id, DocumentKind::Lifecycle);
             let Some(document) = document.filter(|document| !document.bytes.is_empty()) else {
@@ -36,7 +36,7 @@ impl Operation for GetBucketLifecycle {
             let unreadable = || Problem::internal("a lifecycle document cannot be read");
             let configuration = Configuration::load(&document.bytes).ok_or_else(unreadable)?;
             Ok(request.envelope.document(200, default_size(configuration.default_size), configuration.shown()))
-        }))
+        })
     }
 }
 
@@ -58,11 +58,11 @@ impl Operation for PutBucketLifecycle {
         _digests: &Digests,
         slot: u32,
     ) -> Result<Progress, Problem> {
-        Ok(request.on_worker(slot, move |request| {
+        request.on_worker(slot, move |request| {
             let document = request.read_document(|| stored_lifecycle(&content, request.input.default_size))?.into();
             let (bucket, kind) = (request.input.bucket.id, DocumentKind::Lifecycle);
             Ok(request.submit(Intent::PutDocument { bucket, kind, document }, slot))
-        }))
+        })
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {

@@ -21,7 +21,7 @@ impl Operation for ConfirmConfiguration {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.later(slot, |request| request.confirm(&[])))
+        request.on_worker(slot, |request| request.confirm(&[]))
     }
 
     fn take(
@@ -30,7 +30,7 @@ impl Operation for ConfirmConfiguration {
         _digests: &Digests,
         slot: u32,
     ) -> Result<Progress, Problem> {
-        Ok(request.later(slot, move |request| request.confirm(&content)))
+        request.on_worker(slot, move |request| request.confirm(&content))
     }
 }
 

@@ -40,7 +40,7 @@ impl Operation for PutConfiguration {
         _digests: &Digests,
         slot: u32,
     ) -> Result<Progress, Problem> {
-        Ok(request.on_worker(slot, move |request| Ok(request.submit(request.intent(&content)?, slot))))
+        request.on_worker(slot, move |request| Ok(request.submit(request.intent(&content)?, slot)))
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {

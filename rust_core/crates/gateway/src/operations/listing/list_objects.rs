@@ -32,7 +32,7 @@ impl Operation for ListObjects {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.later(slot, |request| request.make_list(|| request.list_objects())))
+        request.on_worker(slot, |request| request.make_list(|| request.list_objects()))
     }
 }
 
@@ -42,7 +42,7 @@ impl Operation for ListObjectsV2 {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.later(slot, |request| request.make_list(|| request.list_objects())))
+        request.on_worker(slot, |request| request.make_list(|| request.list_objects()))
     }
 }
 

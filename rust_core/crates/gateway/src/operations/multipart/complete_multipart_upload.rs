@@ -92,12 +92,12 @@ impl Operation for CompleteMultipartUpload {
     ) -> Result<Progress, Problem> {
         let intent = request.read_document(|| request.input.intent(&content))?;
         // Without a keyring, no upload has a key.
-        Ok(match request.gateway.engine.keys().can_seal() {
-            false => request.submit(intent, slot),
-            true => request.on_worker(slot, move |request| {
-                request.check_key()?;
-                Ok(request.submit(intent, slot))
-            }),
+        if !request.gateway.engine.keys().can_seal() {
+            return Ok(request.submit(intent, slot));
+        }
+        request.on_worker(slot, move |request| {
+            request.check_key()?;
+            Ok(request.submit(intent, slot))
         })
     }
 

@@ -59,7 +59,7 @@ impl Operation for CreateMultipartUpload {
         let Self { bucket, headers, chosen, .. } = &request.input;
         let seals = chosen.encryption.is_some() && headers.has_unsealed();
         if seals && !request.gateway.engine.keys().can_seal_at_once(bucket, &chosen.sealing()) {
-            return Ok(request.on_worker(slot, move |request| request.create(slot)));
+            return request.on_worker(slot, move |request| request.create(slot));
         }
         request.create(slot)
     }

@@ -28,7 +28,7 @@ impl Operation for ListMultipartUploads {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.later(slot, |request| request.make_list(|| request.list_uploads())))
+        request.on_worker(slot, |request| request.make_list(|| request.list_uploads()))
     }
 }
 

@@ -44,7 +44,7 @@ impl Operation for ListParts {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.later(slot, |request| request.make_list(|| request.list_parts())))
+        request.on_worker(slot, |request| request.make_list(|| request.list_parts()))
     }
 }
 

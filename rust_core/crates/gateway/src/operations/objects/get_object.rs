@@ -148,14 +148,14 @@ impl Operation for GetObject {
             Some(None) if !shows_versions(&address.bucket) => {
                 Ok(address.missing(&request.gateway, &request.envelope)?.into())
             }
-            Some(None) | None => Ok(request.later(slot, |request| {
+            Some(None) | None => request.on_worker(slot, |request| {
                 let since = request.now_if_timed();
                 request.input.address.find(&request.gateway, &request.envelope, |found| {
                     request.note_found(since);
                     let reader = request.reader();
                     reader.on_found(&found, |found, first, length| reader.read_whole(found, first, length))
                 })
-            })),
+            }),
         }
     }
 
@@ -189,10 +189,10 @@ impl TypedRequest<GetObject> {
             Ok(Vec::new().into())
         })?;
         let Some((found, first, length)) = absent else { return Ok(answer.into()) };
-        Ok(self.later(slot, move |request| {
+        self.on_worker(slot, move |request| {
             let content = request.reader().read_whole(&found, first, length)?;
             Ok(Response { body: ResponseBody::Bytes(content), ..answer })
-        }))
+        })
     }
 
     fn reader(&self) -> Reader<'_> {

@@ -34,7 +34,7 @@ impl Operation for GetObjectAttributes {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.later(slot, TypedRequest::attributes))
+        request.on_worker(slot, |request| request.attributes())
     }
 }
 

@@ -78,11 +78,11 @@ impl Operation for InstantUpload {
 
     /// On a worker: what is stored has to be looked up and read.
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.on_worker(slot, move |request| match &request.input.proof {
+        request.on_worker(slot, move |request| match &request.input.proof {
             _ if !request.input.offered(&request.gateway) => Ok(request.send().into()),
             Some(proof) => request.prove(proof, slot),
             None => request.challenge().map(Progress::from),
-        }))
+        })
     }
 
     /// As PutObject answers.

@@ -44,7 +44,7 @@ impl Operation for ReadPage {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.later(slot, TypedRequest::page))
+        request.on_worker(slot, |request| request.page())
     }
 }
 

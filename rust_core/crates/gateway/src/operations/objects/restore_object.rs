@@ -30,7 +30,7 @@ impl Operation for RestoreObject {
         slot: u32,
     ) -> Result<Progress, Problem> {
         let tier = request.read_document(|| check_request(&content))?;
-        Ok(request.later(slot, move |request| request.restore(tier)))
+        request.on_worker(slot, move |request| request.restore(tier))
     }
 
     fn named(&self) -> Named<'_> {

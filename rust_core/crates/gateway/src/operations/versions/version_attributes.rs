@@ -30,7 +30,7 @@ impl Operation for ReadAttribute {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.later(slot, TypedRequest::read_attribute))
+        request.on_worker(slot, |request| request.read_attribute())
     }
 }
 

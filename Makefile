@@ -12,7 +12,7 @@ fmt:          ## rewrite the sources in the project's format
 	bash .ci/run format
 lint:         ## format, clippy, ruff, mypy, import contracts, stubs
 	bash .ci/run fmt clippy lint
-test:         ## what a change must pass, in twelve minutes: lint, tests of Rust and Python, one in eight simulated stores
+test:         ## what a change must pass, in 16 minutes: lint, tests of Rust and Python, one in eight simulated stores
 	bash .ci/run
 full:         ## everything: all tests and seeds, schedules, planted defects, fuzzing, clients, benchmarks. An hour
 	bash .ci/run full
@@ -46,10 +46,12 @@ compare:      ## BASE=commit [HEAD=commit]: two commits, built and measured in t
 	bash .ci/run compare
 compare-short: ## [BASE=commit]: a short pass of the same beside the installed build; JSON in target/bench
 	bash .ci/run compare-short
+notebooks:    ## every notebook at full size on a release build, written to docs/notebooks with its figures
+	bash .ci/run notebooks
 docs:         ## check that the documents agree with the code
 	bash .ci/run install
 	.venv/bin/python -m pytest tests/test_documents.py tests/test_operations_guide.py tests/test_tidy.py -k "document or guide"
 site:         ## the documents as a site that can be searched, in target/site; takes half a minute
 	bash .ci/run site
-clean:
+clean:        ## delete .venv and target
 	rm -rf .venv target

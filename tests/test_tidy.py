@@ -417,6 +417,19 @@ def test_every_line_of_the_log_is_documented() -> None:
         assert shape(message) in lines, f"{place} logs {message!r}: say in docs/operations/log.md what it means"
 
 
+def test_every_target_of_the_makefile_does_something() -> None:
+    text = text_of(ROOT / "Makefile")
+    named = {name for line in re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE) for name in line.split()}
+    rules = set(re.findall(r"^([a-z-]+):[^=\n]*## .+\n\t", text, re.MULTILINE))
+    assert named == rules, (
+        "a name without a rule does nothing, and a rule without a name may take a file for its result"
+    )
+    script = text_of(ROOT / ".ci" / "run")
+    for sections in re.findall(r"^\t.*bash \.ci/run (.+)$", text, re.MULTILINE):
+        for name in set(sections.split()) - {"full"}:
+            assert re.search(rf"^    ([a-z-]+ \| )*{name}( \| [a-z-]+)*\)", script, re.MULTILINE), name
+
+
 def test_the_documented_commands_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")

@@ -359,7 +359,7 @@ def test_every_setting_is_documented_as_it_is() -> None:
     for field in dataclasses.fields(Settings):
         setting = SETTINGS[field.name]
         if not setting.variable:
-            assert f"`--{field.name}`" in document
+            assert f"`--{field.name.replace('_', '-')}`" in document
             continue
         default, bounds, meaning = rows[variable_name(field.name)].split(" | ")
         assert meaning == setting.doc

@@ -30,8 +30,8 @@ if "AWS_ENDPOINT_URL" not in os.environ:
     # Without these, `ThreadedMotoServer` has keys of its own.
     del os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]
 
-# Buckets of moto can be public, and have ACLs.
-SETTINGS = {"public_access": "open"}
+# Buckets of moto can be public, and have ACLs. Its suites may freeze time.
+SETTINGS = {"public_access": "open", "any_date": True}
 
 
 def forget_credentials() -> None:

@@ -1490,7 +1490,7 @@ class Core:
         """The number of the bucket with this name, which no other one ever has. None: there is none."""
 
     def set_clock_ahead(self, ms: int) -> None:
-        """Set the clock of a store in memory so many milliseconds ahead of that of the machine.
+        """Set the clock of a store in memory so many milliseconds ahead of that of the machine; negative: behind it.
 
         Raises:
             ValueError: the store is not in memory.

@@ -70,7 +70,7 @@ pub struct Core {
     engine: Mutex<Option<Engine>>,
     replayed: Replayed,
     keyring: Opened,
-    /// That of a store in memory, whose tests may set it ahead.
+    /// That of a store in memory, whose tests may set it.
     test_clock: Option<Arc<SystemClock>>,
 }
 
@@ -541,8 +541,9 @@ impl Core {
         self.gateway.engine.bucket(name.as_bytes()).map(|bucket| bucket.id.0)
     }
 
-    /// Sets the clock of a store in memory so many milliseconds ahead of that of the machine. A store on disk refuses.
-    fn set_clock_ahead(&self, ms: u64) -> PyResult<()> {
+    /// Sets the clock of a store in memory so many milliseconds ahead of that of the machine, or behind it if negative. A
+    /// store on disk refuses.
+    fn set_clock_ahead(&self, ms: i64) -> PyResult<()> {
         let clock = self.test_clock.as_ref();
         clock.map(|clock| clock.set_ahead(ms)).ok_or_else(|| PyValueError::new_err("the store is not in memory"))
     }

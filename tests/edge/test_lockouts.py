@@ -35,7 +35,7 @@ def server() -> Iterator[orcas.Server]:
 def control(server: orcas.Server) -> Iterator[Control]:
     with Control(server) as control:
         yield control
-        control.advance(-control._ahead)
+        control.set_clock(None)
 
 
 def wire_of(server: orcas.Server, access_key: str | None = None, secret: str | None = None) -> Wire:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import http.client
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import time_machine
 from botocore.config import Config
 from botocore.exceptions import (
     ClientError,
@@ -196,6 +198,44 @@ def test_the_clock_moves_lifecycle_urls_and_locks(s3: Any, control: Control) -> 
     assert s3.list_objects_v2(Bucket="photos")["KeyCount"] == 1
 
 
+def test_the_clock_goes_back(s3: Any, control: Control) -> None:
+    s3.put_bucket_versioning(Bucket="photos", VersioningConfiguration={"Status": "Enabled"})
+    control.advance(days=40)
+    s3.put_object(Bucket="photos", Key="a.jpg", Body=b"later")
+    control.advance(days=-50)
+    s3.put_object(Bucket="photos", Key="a.jpg", Body=b"last")
+    now = dt.datetime.now(dt.UTC)
+    ages = [round((now - v["LastModified"]) / dt.timedelta(days=1)) for v in versions(s3)]
+    # What was written last is the newest version, whatever its date.
+    assert (read(s3), ages) == (b"last", [10, -40, 0])
+    for shown in (dt.datetime(1999, 12, 31, 23, tzinfo=dt.UTC), now + dt.timedelta(days=365)):
+        control.set_clock(shown)
+        s3.put_object(Bucket="photos", Key="a.jpg", Body=b"last")
+        url = s3.generate_presigned_url("get_object", Params={"Bucket": "photos", "Key": "a.jpg"})
+        assert abs(versions(s3)[0]["LastModified"] - shown) < dt.timedelta(minutes=5)
+        with pytest.raises(urllib.error.HTTPError, match="403") if shown > now else contextlib.nullcontext():
+            urllib.request.urlopen(url)
+    control.set_clock(None)
+    s3.put_object(Bucket="photos", Key="a.jpg", Body=b"last")
+    assert abs(versions(s3)[0]["LastModified"] - now) < dt.timedelta(minutes=5)
+
+
+def versions(s3: Any) -> list[Any]:
+    found: list[Any] = s3.list_object_versions(Bucket="photos", Prefix="a.jpg")["Versions"]
+    return found
+
+
+def test_only_a_server_that_is_told_to_accepts_any_date(s3: Any) -> None:
+    with time_machine.travel(dt.datetime(2012, 1, 14, 12, tzinfo=dt.UTC)):
+        assert code_of(s3.list_buckets) == "RequestTimeTooSkewed"
+        with orcas.Server(memory=True, any_date=True) as lenient, Control(lenient) as control:
+            lenient.client().create_bucket(Bucket="photos")
+            control.record()
+            control.reset()
+    with pytest.raises(orcas.ConfigurationError, match="--any-date is for tests"):
+        orcas.Server("/nowhere", any_date=True)
+
+
 def test_requests_are_recorded(s3: Any, control: Control) -> None:
     control.record()
     with control.fault("error", code="SlowDown", operation="HeadObject"), pytest.raises(ClientError):
@@ -263,6 +303,11 @@ def test_mistakes_are_sentences(control: Control) -> None:
         control.fault("error", code="Nope")
     with pytest.raises(TypeError, match="days, hours, minutes and seconds, not day"):
         control.advance(day=3)
+    with pytest.raises(ValueError, match="a time with a time zone"):
+        control.set_clock(dt.datetime(2026, 1, 1))  # noqa: DTZ001
+    for wrong in (lambda: control.advance(days=50_000), lambda: control.advance(days=-50_000)):
+        with pytest.raises(orcas.OrcasError, match="from 1970 to a hundred years from now"):
+            wrong()
     with pytest.raises(orcas.OrcasError, match="fault"):
         control.fault("nonsense")  # type: ignore[arg-type]
     with pytest.raises(orcas.OrcasError, match="S3 has no operation PutObjct: give one such as PutObject"):

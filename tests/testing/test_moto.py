@@ -15,6 +15,7 @@ import os
 import unittest
 
 import boto3
+import freezegun
 import pytest
 import requests
 from botocore.exceptions import ClientError, EndpointConnectionError
@@ -100,6 +101,14 @@ def test_a_mock_that_is_started():
     assert os.environ["AWS_ACCESS_KEY_ID"] == "testing1"
 
 
+@freezegun.freeze_time("2012-01-14")
+def test_frozen_time():
+    with mock_aws():
+        add_a_bucket()
+    with mock_aws():
+        add_a_bucket()
+
+
 def test_a_server():
     server = ThreadedMotoServer(port=0)
     server.start()
@@ -118,4 +127,4 @@ def test_a_suite_for_moto_runs_with_orcas(tmp_path: Path) -> None:
         done = subprocess.run(
             command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300, check=False
         )
-    assert " 10 passed in " in done.stdout, done.stdout + done.stderr
+    assert " 11 passed in " in done.stdout, done.stdout + done.stderr

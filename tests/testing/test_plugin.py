@@ -99,6 +99,145 @@ def test_a_suite_in_several_processes(tmp_path: Path) -> None:
     assert_pass("12 passed", started(tmp_path, SUITE, "-n", "2", "-k", choice, HOME="/dev/null"), tmp_path)
 
 
+SHARED = """
+import datetime as dt
+
+import pytest
+from orcas.testing import Control
+
+@pytest.fixture(scope="module")
+def shared(orcas_server):
+    client = orcas_server.client()
+    client.create_bucket(Bucket="shared")
+    client.put_bucket_versioning(Bucket="shared", VersioningConfiguration={"Status": "Enabled"})
+    client.create_bucket(Bucket="locked", ObjectLockEnabledForBucket=True)
+    for bucket in ("shared", "locked"):
+        client.put_object(Bucket=bucket, Key="k", Body=b"kept")
+    with Control(orcas_server) as control:
+        control.advance(days=400)
+    return client
+
+@pytest.fixture
+def own(shared):
+    shared.create_bucket(Bucket="own")
+    return "own"
+
+@pytest.mark.parametrize("number", range(3))
+def test_what_is_shared_is_there_again(orcas_control, shared, own, orcas_bucket, number):
+    # An own bucket is new, although the last test has left it or deleted it.
+    assert [b["Name"] for b in shared.list_buckets()["Buckets"]] == ["locked", "own", "shared", orcas_bucket]
+    versions = shared.list_object_versions(Bucket="shared")
+    assert ([v["Key"] for v in versions["Versions"]], versions.get("DeleteMarkers")) == (["k"], None)
+    assert shared.get_object(Bucket="shared", Key="k")["Body"].read() == b"kept"
+    written = shared.put_object(Bucket="shared", Key="clock", Body=b"")
+    ahead = shared.head_object(Bucket="shared", Key="clock")["LastModified"] - dt.datetime.now(dt.UTC)
+    assert dt.timedelta(days=399) < ahead < dt.timedelta(days=401)
+    with pytest.raises(Exception, match="not being recorded"):
+        orcas_control.requests()
+    shared.put_object(Bucket="shared", Key="k", Body=b"changed")
+    shared.delete_object(Bucket="shared", Key="k")
+    shared.put_object(Bucket="locked", Key=f"more-{number}", Body=b"stays")
+    shared.create_bucket(Bucket="left-behind")
+    if number == 1:
+        shared.delete_bucket(Bucket=own)
+    orcas_control.record()
+    orcas_control.advance(days=30)
+    orcas_control.fault("error")
+
+def test_shared_buckets_can_be_deleted(shared):
+    shared.create_bucket(Bucket="other")
+    shared.delete_bucket(Bucket="other")
+    assert len(shared.list_objects_v2(Bucket="locked")["Contents"]) == 4
+    for version in shared.list_object_versions(Bucket="shared")["Versions"]:
+        shared.delete_object(Bucket="shared", Key=version["Key"], VersionId=version["VersionId"])
+    shared.delete_bucket(Bucket="shared")
+
+def test_a_reset_in_a_test_is_no_error_after_it(shared, orcas_control):
+    orcas_control.reset()
+    assert shared.list_buckets()["Buckets"] == []
+"""
+
+
+def test_what_longer_fixtures_have_stored_outlives_a_test_with_faults(tmp_path: Path) -> None:
+    assert_pass("5 passed", started(tmp_path, SHARED), tmp_path)
+
+
+OWN_NAMES = """
+import boto3
+import pytest
+
+@pytest.fixture
+def s3():
+    return "a fixture of the suite"
+
+@pytest.mark.parametrize("orcas_versioning", ["enabled"], indirect=True)
+def test_a_bucket(s3, orcas_bucket):
+    found = boto3.client("s3").get_bucket_versioning(Bucket=orcas_bucket)
+    assert (s3, found["Status"]) == ("a fixture of the suite", "Enabled")
+"""
+
+
+def test_a_suite_has_a_fixture_called_s3(tmp_path: Path) -> None:
+    assert_pass("1 passed", started(tmp_path, OWN_NAMES), tmp_path)
+
+
+FROZEN = """
+import datetime as dt
+import urllib.error
+import urllib.request
+
+import boto3
+import freezegun
+import pytest
+import time_machine
+
+@pytest.fixture(scope="session")
+def orcas_settings():
+    return {"any_date": True}
+
+PAST, FUTURE = dt.datetime(2012, 1, 14, 12, tzinfo=dt.UTC), dt.datetime(2051, 3, 4, 5, tzinfo=dt.UTC)
+
+@pytest.fixture(params=["freezegun", "time-machine"])
+def frozen_at(request):
+    return freezegun.freeze_time if request.param == "freezegun" else lambda at: time_machine.travel(at, tick=False)
+
+def stored(bucket):
+    client = boto3.client("s3")
+    client.put_object(Bucket=bucket, Key="k", Body=b"x")
+    url = client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"}, ExpiresIn=600)
+    return client.head_object(Bucket=bucket, Key="k")["LastModified"], url
+
+@pytest.fixture
+def in_the_past(frozen_at):
+    with frozen_at(PAST):
+        yield
+
+def test_fixtures_work_while_time_is_frozen(in_the_past, orcas_bucket, orcas_control):
+    orcas_control.record()
+    modified, _ = stored(orcas_bucket)
+    assert modified.year > 2012
+    assert [request.operation for request in orcas_control.requests()] == ["PutObject", "HeadObject"]
+
+@pytest.mark.parametrize("at", [PAST, FUTURE])
+def test_the_server_follows(frozen_at, at, orcas_bucket, orcas_control):
+    with frozen_at(at):
+        orcas_control.set_clock(dt.datetime.now(dt.UTC))
+        modified, url = stored(orcas_bucket)
+        assert abs(modified - at) < dt.timedelta(minutes=5)
+        assert urllib.request.urlopen(url).read() == b"x"
+        orcas_control.advance(minutes=11)
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(url)
+
+def test_the_clock_is_right_again(orcas_bucket):
+    assert abs(stored(orcas_bucket)[0] - dt.datetime.now(dt.UTC)) < dt.timedelta(minutes=5)
+"""
+
+
+def test_time_is_frozen(tmp_path: Path) -> None:
+    assert_pass("7 passed", started(tmp_path, FROZEN), tmp_path)
+
+
 WAITING = """
 import os, pathlib, time
 

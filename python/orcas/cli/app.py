@@ -46,7 +46,10 @@ DiskReserve = Annotated[
 Memory = Annotated[bool, typer.Option("--memory", help="Keep the store in memory; it is deleted at exit.")]
 Dev = Annotated[bool, typer.Option("--dev", help="Use published keys and listen on loopback only.")]
 SelfSigned = Annotated[
-    bool, typer.Option("--tls-self-signed", help="Speak TLS with a generated certificate, for development.")
+    bool, typer.Option("--tls-self-signed", "--tls", help="Speak TLS with a generated certificate, for development.")
+]
+AnyDate = Annotated[
+    bool, typer.Option("--any-date", help="Accept signatures of any date, for tests that have a clock of their own.")
 ]
 Salvage = Annotated[
     bool, typer.Option("--salvage", help="Serve what is left of a damaged store, read-only, without changing it.")
@@ -107,6 +110,7 @@ def serve(
     memory: Memory = False,
     dev: Dev = False,
     tls_self_signed: SelfSigned = False,
+    any_date: AnyDate = False,
     domain: Domain = None,
     salvage: Salvage = False,
     report: Report = None,
@@ -141,6 +145,7 @@ def serve(
         "memory": memory or None,
         "dev": dev or None,
         "tls_self_signed": tls_self_signed or None,
+        "any_date": any_date or None,
         "salvage": salvage or None,
     }
     if report is not None and not salvage:

@@ -303,6 +303,12 @@ class Settings(ObservabilitySettings):
 
     memory: bool = _setting(
         False, "keep the store in a private directory that is removed at exit", boolean, variable=False
+    any_date: bool = _setting(
+        False,
+        "accept signatures of any date, for tests whose clients have clocks of their own",
+        boolean,
+        variable=False,
+    )
     )
     salvage: bool = _setting(False, "read what is left of a damaged store without changing it", boolean, variable=False)
     dev: bool = _setting(False, "published keys, loopback only, with API documentation", boolean, variable=False)
@@ -516,6 +522,10 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
         sources |= {"root_access_key": source, "root_secret_key": source}
     if (settings.root_access_key is None) != (settings.root_secret_key is None):
         raise ConfigurationError("ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY are one pair: set both or neither.")
+    if settings.any_date and not settings.memory:
+        raise wrong(
+            "--any-date is for tests, which keep their store in memory: add --memory, or leave it out.", "any_date"
+        )
     if settings.root_secret_key == DEV_SECRET_KEY and not is_loopback(settings.host):
         raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose a secret of your own.")
     if settings.master_key is not None and settings.master_passphrase is not None:

@@ -15,11 +15,12 @@ boto3, pytest or the server.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
-import itertools
 import mimetypes
 import os
-from collections.abc import Iterable, Mapping
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -93,10 +94,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The buckets and objects at one moment."""
+    """The buckets and objects at one moment, and how far the clock was ahead, in milliseconds."""
 
     buckets: tuple[str, ...]
     snapshot: str
+    ahead_ms: int
 
 
 class Control:
@@ -116,8 +118,6 @@ class Control:
         keys = server.access_key, server.secret_key
         context = None if server.ca is None else ssl.create_default_context(cafile=server.ca)
         self._session = Session(HttpTransport(server.endpoint, context=context), keys, server.region, "of the server")
-        self._ahead = dt.timedelta()
-        self._numbers = itertools.count(1)
 
     def close(self) -> None:
         """Close the connection. The server stays as it is."""
@@ -131,14 +131,28 @@ class Control:
     ) -> None:
         self.close()
 
-    def reset(self) -> None:
-        """Delete all buckets, faults and the record, and let the clock show the time of the machine."""
-        self._ask("POST", "reset")
-        self._ahead = dt.timedelta()
+    def reset(self, to: State | None = None) -> None:
+        """Delete all buckets, faults and the record, and let the clock show the time of the machine.
 
-    def create_bucket(self, bucket: str) -> None:
-        """Create a bucket. One that exists stays as it is."""
-        self._put(f"/{quote(bucket, safe='')}", b"", (200, 409))
+        With `to`, buckets and clock become as they were then, as with `restore`. What cannot come back is left out:
+        buckets with Object Lock keep what they have, and those that were deleted meanwhile stay deleted.
+        """
+        if to is None:
+            self._ask("POST", "reset")
+            return
+        self.clear_faults()
+        self._ask("DELETE", "requests")
+        self._ask("PUT", "clock", {"ahead_ms": to.ahead_ms, "lifecycle": False})
+        self._restore(to, unless=("InvalidBucketState", "NoSuchBucket", "NoSuchSnapshot"))
+
+    def create_bucket(self, bucket: str, versioning: str = "unversioned") -> None:
+        """Create a bucket whose versioning is `unversioned`, `enabled` or `suspended`. One that exists is taken as it is."""
+        root = f"/{quote(bucket, safe='')}"
+        self._put(root, b"", (200, 409))
+        if versioning != "unversioned":
+            status = f"<Status>{versioning.capitalize()}</Status>"
+            body = f"<VersioningConfiguration>{status}</VersioningConfiguration>".encode()
+            self._put(root, body, (200,), query="versioning=")
 
     def buckets(self) -> list[str]:
         """The names of all buckets, whatever faults there are."""
@@ -193,15 +207,25 @@ class Control:
     def advance(self, duration: dt.timedelta | None = None, *, lifecycle: bool = True, **units: float) -> None:
         """Set the clock of the server ahead, by a duration or its `days`, `hours`, `minutes` and `seconds`.
 
-        Presigned URLs and retentions end, and lifecycle rules remove what has expired, before this returns; `lifecycle`
-        false leaves it to be removed later. Signatures of clients, which do not know this clock, stay valid.
+        A negative duration sets it back. Presigned URLs and retentions end, and lifecycle rules remove what has expired,
+        before this returns; `lifecycle` false leaves it to be removed later. Signatures of clients, which do not know this
+        clock, stay valid.
         """
         try:
-            self._ahead += duration if duration is not None else dt.timedelta(**units)
+            by = duration if duration is not None else dt.timedelta(**units)
         except TypeError:
             given = ", ".join(units)
             raise TypeError(f"advance takes a timedelta, or days, hours, minutes and seconds, not {given}") from None
-        self._ask("PUT", "clock", {"ahead_ms": self._ahead // dt.timedelta(milliseconds=1), "lifecycle": lifecycle})
+        ahead_ms = self._ask("GET", "clock")["ahead_ms"] + by // dt.timedelta(milliseconds=1)
+        self._ask("PUT", "clock", {"ahead_ms": ahead_ms, "lifecycle": lifecycle})
+
+    def set_clock(self, time: dt.datetime | None, *, lifecycle: bool = True) -> None:
+        """Let the clock of the server go on from this time, in the past or in the future; None: that of the machine.
+
+        Otherwise as `advance`. The time has a time zone, as that of `datetime.now(UTC)` has.
+        """
+        order: dict[str, Any] = {"ahead_ms": 0} if time is None else {"now_ms": _unix_ms(time)}
+        self._ask("PUT", "clock", order | {"lifecycle": lifecycle})
 
     def record(self) -> None:
         """Begin an empty record of requests."""
@@ -233,31 +257,59 @@ class Control:
 
     def snapshot(self) -> State:
         """Keep all buckets as they are now, for `restore`. Takes the same time for any number of objects."""
-        name = f"test-{next(self._numbers)}"
+        name = f"test-{secrets.token_hex(8)}"
         buckets = tuple(self.buckets())
         for bucket in buckets:
             self._session.admin("POST", f"buckets/{quote(bucket, safe='')}/snapshots", {"name": name})
-        return State(buckets, name)
+        return State(buckets, name, self._ask("GET", "clock")["ahead_ms"])
 
     def restore(self, state: State) -> None:
         """Give all buckets their objects of that moment, and delete buckets that are newer. May be repeated.
 
-        Buckets that a state has cannot be deleted until `reset`. One with Object Lock cannot be restored.
+        Buckets that a state has cannot be deleted until `forget` or `reset`. One with Object Lock cannot be restored.
         """
+        self._restore(state, unless=())
+
+    def forget(self, state: State) -> None:
+        """Keep a state no longer: its buckets can be deleted again."""
+        for bucket in state.buckets:
+            with _unless("NoSuchBucket", "NoSuchSnapshot"):
+                self._session.admin("DELETE", f"buckets/{quote(bucket, safe='')}/snapshots/{state.snapshot}")
+
+    def _restore(self, state: State, unless: tuple[str, ...]) -> None:
         for bucket in self.buckets():
             if bucket not in state.buckets:
                 self.drop_bucket(bucket)
         for bucket in state.buckets:
-            self._session.admin("POST", f"buckets/{quote(bucket, safe='')}/restore", {"snapshot": state.snapshot})
+            with _unless(*unless):
+                self._session.admin("POST", f"buckets/{quote(bucket, safe='')}/restore", {"snapshot": state.snapshot})
 
     def _ask(self, method: str, path: str, order: dict[str, Any] | None = None) -> dict[str, Any]:
         return self._session.admin(method, f"test/{path}", order)
 
-    def _put(self, raw_path: str, body: bytes, good: tuple[int, ...], kind: str = "") -> None:
+    def _put(self, raw_path: str, body: bytes, good: tuple[int, ...], kind: str = "", query: str = "") -> None:
         from orcas.tools.objects import reason
 
         extra = [(b"content-type", kind.encode())] if kind else []
-        with self._session.request("PUT", raw_path, body=body, extra=extra) as answer:
+        with self._session.request("PUT", raw_path, query, body, extra) as answer:
             if answer.status not in good:
                 raise OrcasError(f"PUT {raw_path} was refused ({reason(answer)}): correct the request.")
             answer.read()
+
+
+@contextlib.contextmanager
+def _unless(*codes: str) -> Iterator[None]:
+    """Pass over errors of the admin API with these codes."""
+    from orcas.tools.session import RefusedError
+
+    try:
+        yield
+    except RefusedError as error:
+        if error.code not in codes:
+            raise
+
+
+def _unix_ms(time: dt.datetime) -> int:
+    if time.tzinfo is None:
+        raise ValueError("set_clock takes a time with a time zone, such as datetime.now(UTC), not a naive one")
+    return (time - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)

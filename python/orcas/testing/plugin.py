@@ -8,7 +8,7 @@ its environment names the server, and what would go elsewhere all the same is re
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -56,25 +56,37 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the environment before all fixtures of a test, also before those that last longer."""
+    """Put the environment before all fixtures of a test, and the state to come back before those of the test alone."""
     chosen = _chosen(config)
-    for item in items if chosen != _NEVER else ():
+    for item in items:
         names = getattr(item, "fixturenames", None)
-        if (
-            names is not None
-            and _aws_at_orcas.__name__ not in names
-            and (chosen == _ALWAYS or _uses_orcas(item, names))
-        ):
-            names.insert(0, "_aws_at_orcas")
+        if names is None:
+            continue
+        if orcas_control.__name__ in names and _orcas_state.__name__ not in names:
+            names.insert(_longer_lived(item, names), _orcas_state.__name__)
+        if chosen != _NEVER and _aws_at_orcas.__name__ not in names and (chosen == _ALWAYS or _uses_orcas(item, names)):
+            names.insert(0, _aws_at_orcas.__name__)
 
 
 def _chosen(config: pytest.Config) -> str:
     return str(config.getini(_OPTION)) or _FIXTURES
 
 
+def _definitions(item: pytest.Item) -> dict[str, Sequence[Any]]:
+    """By name, what defines a fixture of a test; the last definition counts."""
+    found: dict[str, Sequence[Any]] = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    return found
+
+
+def _longer_lived(item: pytest.Item, names: list[str]) -> int:
+    """How many of the fixtures of a test, which stand first, may last longer than the test."""
+    known = _definitions(item)
+    return sum(name in known and known[name][-1].scope != "function" for name in names)
+
+
 def _uses_orcas(item: pytest.Item, names: list[str]) -> bool:
     """Whether a fixture is of this module, and not one of the same name that has taken its place."""
-    known = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    known = _definitions(item)
     for name in names:
         found = known.get(name, ())
         if any(each.func.__module__ == __name__ for each in found) and (
@@ -183,13 +195,24 @@ def _orcas_control(orcas_server: Server) -> Iterator[Control]:
 
 
 @pytest.fixture
-def orcas_control(request: pytest.FixtureRequest, _orcas_control: Control, orcas_durability: str) -> Iterator[Control]:
-    """An `orcas.testing.Control` of the server in memory. After the test, the server is empty and has no faults."""
+def _orcas_state(_orcas_control: Control, orcas_durability: str) -> Iterator[None]:
+    """What fixtures that last longer than the test have stored is there again after it."""
     if orcas_durability != "memory":
         pytest.fail("orcas_control needs a server in memory: leave orcas_durability at memory in this test.")
+    state = _orcas_control.snapshot()
+    yield
+    _orcas_control.reset(to=state)
+    _orcas_control.forget(state)
+
+
+@pytest.fixture
+def orcas_control(request: pytest.FixtureRequest, _orcas_control: Control, _orcas_state: None) -> Control:
+    """An `orcas.testing.Control` of the server in memory.
+
+    After the test, faults and record are gone, buckets and clock are as they were before it, and new buckets are deleted.
+    """
     request.node.stash[_CONTROL] = _orcas_control
-    yield _orcas_control
-    _orcas_control.reset()
+    return _orcas_control
 
 
 @pytest.fixture(scope="session")
@@ -210,15 +233,12 @@ def orcas_versioning(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def orcas_bucket(s3: Any, orcas_versioning: str, orcas_durability: str, _orcas_control: Control) -> Iterator[str]:
+def orcas_bucket(orcas_versioning: str, orcas_durability: str, _orcas_control: Control) -> Iterator[str]:
     """The name of a new, empty bucket. It is deleted after the test with all that it has; one on disk, with its store."""
     import secrets
 
     name = f"test-{secrets.token_hex(8)}"
-    s3.create_bucket(Bucket=name)
-    if orcas_versioning != "unversioned":
-        status = {"Status": orcas_versioning.capitalize()}
-        s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=status)
+    _orcas_control.create_bucket(name, orcas_versioning)
     yield name
     if orcas_durability == "memory" and name in _orcas_control.buckets():
         _orcas_control.drop_bucket(name)

@@ -50,6 +50,7 @@ pub struct Options {
     strict_region: bool,
     presign_v2: bool,
     presign_max_sec: i64,
+    any_date: bool,
     lockout_failures: u32,
     lockout_loopback: bool,
     trusted_proxies: Vec<String>,
@@ -132,6 +133,7 @@ impl Options {
             strict_region: self.strict_region,
             presign_v2: self.presign_v2,
             presign_max_s: self.presign_max_sec,
+            any_date: self.any_date,
             lockout: LockoutOptions {
                 failures: self.lockout_failures,
                 loopback: self.lockout_loopback,

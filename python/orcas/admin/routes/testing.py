@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
@@ -42,9 +43,13 @@ class FaultBody(Order):
 
 
 class ClockBody(Order):
-    """How far the clock of the store is ahead of that of the machine. `lifecycle`: then remove what has expired."""
+    """How far the clock of the store is ahead of that of the machine, or what it shows now: milliseconds since 1970.
 
-    ahead_ms: int = Field(ge=0, le=_AHEAD_MAX)
+    A negative `ahead_ms` sets it behind. `lifecycle`: then remove what has expired.
+    """
+
+    ahead_ms: int | None = None
+    now_ms: int | None = None
     lifecycle: bool = True
 
 
@@ -70,13 +75,7 @@ def add_testing(app: FastAPI, tools: Callable[[], Tools]) -> None:
         control().drop(name)
         return {}
 
-    @app.put("/test/clock")
-    async def clock(order: Annotated[ClockBody, Body()]) -> dict[str, Any]:
-        """Set the clock of the store ahead: objects expire, locks and presigned URLs end. Signatures stay valid."""
-        control().set_clock(order.ahead_ms)
-        if order.lifecycle and tools().schedule.find("lifecycle") is not None:
-            return {"lifecycle": dict(await tools().schedule.run("lifecycle"))}
-        return {"lifecycle": None}
+    _add_clock(app, control, tools)
 
     @app.post("/test/faults", status_code=201, responses={400: {"description": "The fault is not valid"}})
     async def add(order: Annotated[FaultBody, Body()]) -> dict[str, Any]:
@@ -116,6 +115,38 @@ def add_testing(app: FastAPI, tools: Callable[[], Tools]) -> None:
         """End the record."""
         control().record(on=False)
         return {}
+
+
+def _add_clock(app: FastAPI, control: Callable[[], TestControl], tools: Callable[[], Tools]) -> None:
+    @app.get("/test/clock")
+    async def clock() -> dict[str, Any]:
+        """How far the clock of the store is ahead of that of the machine, in milliseconds; negative: behind it."""
+        return {"ahead_ms": control().ahead_ms}
+
+    @app.put("/test/clock", responses={400: {"description": "That is no time for a clock"}})
+    async def set_clock(order: Annotated[ClockBody, Body()]) -> dict[str, Any]:
+        """Set the clock of the store: objects expire, locks and presigned URLs end. Signatures stay valid."""
+        control().set_clock(_ahead_ms(order))
+        if order.lifecycle and tools().schedule.find("lifecycle") is not None:
+            return {"lifecycle": dict(await tools().schedule.run("lifecycle"))}
+        return {"lifecycle": None}
+
+
+def _ahead_ms(order: ClockBody) -> int:
+    """How far ahead of the clock of the machine an order sets that of the store.
+
+    Raises:
+        Refusal: it says that twice or not at all, or names a time that the clock cannot have.
+    """
+    if (order.ahead_ms is None) == (order.now_ms is None):
+        raise Refusal(400, "InvalidRequest", "The clock needs either ahead_ms or now_ms: give one of them.")
+    machine_ms = time.time_ns() // 1_000_000
+    ahead_ms = order.ahead_ms if order.now_ms is None else order.now_ms - machine_ms
+    assert ahead_ms is not None, "one of the two is given"
+    if not -machine_ms <= ahead_ms <= _AHEAD_MAX:
+        message = "The clock can be set to times from 1970 to a hundred years from now: give one of them."
+        raise Refusal(400, "InvalidRequest", message)
+    return ahead_ms
 
 
 def _described(rule: Rule) -> dict[str, Any]:

@@ -50,6 +50,8 @@ class TestControl:
         # By method, what begins the paths of requests that a rule may take.
         self._prefixes: dict[str, tuple[bytes, ...]] = {}
         self._record: deque[dict[str, Any]] | None = None
+        # How far the clock of the store is ahead of that of the machine; negative: behind it.
+        self.ahead_ms = 0
         self._is_idle = True
 
     def around(self, dispatch: Dispatch, root: int = 0) -> Dispatch:
@@ -93,8 +95,9 @@ class TestControl:
         self._core.drop_bucket(bucket)
 
     def set_clock(self, ahead_ms: int) -> None:
-        """Set the clock of the store so far ahead of that of the machine."""
+        """Set the clock of the store so far ahead of that of the machine, or behind it if negative."""
         self._core.set_clock_ahead(ahead_ms)
+        self.ahead_ms = ahead_ms
 
     def add_rule(self, fault: Kind, **options: Any) -> Rule:
         """Give a fault to requests from now on. The first rule that fits a request decides.

@@ -1,6 +1,6 @@
 //! The time as the engine sees it: from the machine, or from a test.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 pub trait Clock: Send + Sync {
@@ -9,26 +9,26 @@ pub trait Clock: Send + Sync {
     /// Never goes back.
     fn monotonic(&self) -> Duration;
 
-    /// How far `now_ms` is ahead of the time of the machine, in milliseconds.
-    fn ahead_ms(&self) -> u64 {
+    /// How far `now_ms` is ahead of the time of the machine, in milliseconds; negative if it is behind.
+    fn ahead_ms(&self) -> i64 {
         0
     }
 }
 
-/// The clock of the machine. A test may set it ahead.
+/// The clock of the machine. A test may set it ahead or back.
 pub struct SystemClock {
     started: std::time::Instant,
-    ahead_ms: AtomicU64,
+    ahead_ms: AtomicI64,
 }
 
 impl SystemClock {
     #[expect(clippy::new_without_default, reason = "a clock is asked for, never defaulted")]
     pub fn new() -> Self {
-        Self { started: std::time::Instant::now(), ahead_ms: AtomicU64::new(0) }
+        Self { started: std::time::Instant::now(), ahead_ms: AtomicI64::new(0) }
     }
 
-    /// Shows the time of the machine and so many milliseconds from now on. Durations stay what they are.
-    pub fn set_ahead(&self, ms: u64) {
+    /// Shows the time of the machine and so many milliseconds from now on, at least 1970. Durations stay what they are.
+    pub fn set_ahead(&self, ms: i64) {
         self.ahead_ms.store(ms, Ordering::Relaxed);
     }
 }
@@ -37,14 +37,14 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the clock that is handed to the engine")]
     fn now_ms(&self) -> u64 {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        since.map_or(0, |since| since.as_millis() as u64) + self.ahead_ms()
+        since.map_or(0, |since| since.as_millis() as u64).saturating_add_signed(self.ahead_ms())
     }
 
     fn monotonic(&self) -> Duration {
         self.started.elapsed()
     }
 
-    fn ahead_ms(&self) -> u64 {
+    fn ahead_ms(&self) -> i64 {
         self.ahead_ms.load(Ordering::Relaxed)
     }
 }

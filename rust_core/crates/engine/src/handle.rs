@@ -42,7 +42,7 @@ impl Handle {
     }
 
     /// How far the clock of the store is ahead of the time of the machine, in milliseconds: 0 but in a test.
-    pub fn clock_ahead_ms(&self) -> u64 {
+    pub fn clock_ahead_ms(&self) -> i64 {
         self.shared.clock.ahead_ms()
     }
 

@@ -261,14 +261,14 @@ impl Gateway {
         }
     }
 
-    /// What a signature must fulfil at this time. Clients do not know that a test has set the clock ahead: a presigned
-    /// URL expires by it, and a date that is that much behind is as good as one that is not.
+    /// What a signature must fulfil at this time. Clients do not know that a test has set the clock: a presigned URL
+    /// expires by it, and a date that is that much off is as good as one that is not.
     pub(crate) fn requirements(&self, now_unix_ms: i64) -> Requirements<'_> {
         let ahead_ms = self.clock_ahead_ms();
         Requirements {
             region: self.options.strict_region.then_some(self.options.region.as_str()),
             now_unix_ms: now_unix_ms + ahead_ms,
-            skew_max_ms: SKEW_MAX_MS + ahead_ms,
+            skew_max_ms: if self.options.any_date { ANY_SKEW_MS } else { SKEW_MAX_MS + ahead_ms.abs() },
             service: SERVICE,
             body: None,
             presign_max_s: self.options.presign_max_s,
@@ -281,6 +281,9 @@ impl Gateway {
         }
     }
 }
+
+/// Further apart than any two dates that a request can name, and small enough to be added to.
+const ANY_SKEW_MS: i64 = i64::MAX / 4;
 
 /// Whether an error says who claims to have signed the request.
 pub(crate) fn names_claim(error: &S3Error) -> bool {

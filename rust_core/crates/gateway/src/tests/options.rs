@@ -9,6 +9,7 @@ pub fn options() -> GatewayOptions {
         strict_region: false,
         public_access: Default::default(),
         presign_v2: true,
+        any_date: false,
         presign_max_s: 604_800,
         lockout: Default::default(),
         domains: Vec::new(),

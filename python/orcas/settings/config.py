@@ -44,7 +44,9 @@ DEV_SECRET_KEY: Final = "orcas-dev-secret-key"  # noqa: S105 - published on purp
 DURABILITIES: Final = ("sync", "interval", "buffered", "unsafe-none")
 PUBLIC_ACCESS: Final = ("blocked", "by-bucket", "open")
 _ACCESS_KEY: Final = re.compile(r"[A-Za-z0-9._+=@-]{3,128}")
-_SECRET_KEY: Final = re.compile(r"[\x21-\x7e]{8,128}")
+_SECRET_KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
+# Tests have shorter ones, such as `test`, which only a server for tests and development takes.
+_SECRET_KEY_MIN: Final = 8
 # 32 bytes in base64. The last character has four bits that count.
 _MASTER_KEY: Final = re.compile(r"[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
 _PASSPHRASE: Final = re.compile(r"[^\x00-\x1f\x7f]{8,256}")
@@ -301,21 +303,21 @@ class Settings(ObservabilitySettings):
         "info", "lowest level that is logged", text, choices=("debug", "info", "warning", "error")
     )
 
-    memory: bool = _setting(
-        False, "keep the store in a private directory that is removed at exit", boolean, variable=False
     any_date: bool = _setting(
         False,
         "accept signatures of any date, for tests whose clients have clocks of their own",
         boolean,
         variable=False,
     )
+    memory: bool = _setting(
+        False, "keep the store in a private directory that is removed at exit", boolean, variable=False
     )
     salvage: bool = _setting(False, "read what is left of a damaged store without changing it", boolean, variable=False)
     dev: bool = _setting(False, "published keys, loopback only, with API documentation", boolean, variable=False)
 
 
-# Options of `orcas serve` whose name differs from that of their setting.
-_OPTIONS: Final = {"domains": "domain"}
+# Options of `orcas serve` and `orcas run` whose name differs from that of their setting.
+_OPTIONS: Final = {"domains": "domain", "root_access_key": "access-key", "root_secret_key": "secret-key"}
 SETTINGS: Final[dict[str, Setting]] = {f.name: f.metadata["setting"] for f in dataclasses.fields(Settings)}
 
 
@@ -346,11 +348,12 @@ def is_loopback(host: str) -> bool:
     return False
 
 
-def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = True) -> Resolved:
+def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = True, files: bool = True) -> Resolved:
     """Take each setting from the first source that names it, and check them all.
 
     `overrides` has the values of the command line, by field name; None means not given. With `ambient` False, neither
-    the environment nor files are read, as for a server that a program starts for itself.
+    the environment nor files are read, as for a server that a program starts for itself; with `files` False, only files
+    are not.
 
     Raises:
         ConfigurationError: a value, a combination or a name is wrong. It is a `UsageError` if the mistake is on the
@@ -378,7 +381,7 @@ def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = Tr
     if ambient:
         for name, raw, called in _variables(os.environ):
             take(name, raw, called, called)
-        for path in _files():
+        for path in _files() if files else ():
             for name, raw in _read_file(path).items():
                 take(name, raw, str(path), f"{name} in {path}")
     if "data" not in values:
@@ -433,6 +436,11 @@ def _variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
             raise ConfigurationError(
                 f"{variable} is not a setting of this version{closest(variable, [*known, *secrets])}"
             )
+
+
+def set_by_variables() -> list[str]:
+    """The settings that the environment sets, by name."""
+    return [name for name, _, _ in _variables(os.environ)]
 
 
 def closest(name: str, names: list[str]) -> str:
@@ -520,14 +528,11 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
         )
         source = "AWS_ACCESS_KEY_ID" if from_clients else "--dev"
         sources |= {"root_access_key": source, "root_secret_key": source}
-    if (settings.root_access_key is None) != (settings.root_secret_key is None):
-        raise ConfigurationError("ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY are one pair: set both or neither.")
+    _check_root_key(settings)
     if settings.any_date and not settings.memory:
         raise wrong(
             "--any-date is for tests, which keep their store in memory: add --memory, or leave it out.", "any_date"
         )
-    if settings.root_secret_key == DEV_SECRET_KEY and not is_loopback(settings.host):
-        raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose a secret of your own.")
     if settings.master_key is not None and settings.master_passphrase is not None:
         raise ConfigurationError("ORCAS_MASTER_KEY and ORCAS_MASTER_PASSPHRASE are both set: set only one.")
     _check_tls(settings)
@@ -560,9 +565,43 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
 
 def _client_pair() -> tuple[str | None, str | None]:
     """The key pair that AWS's clients of this environment use, if they use it alone and a root key can be like it."""
+    access, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    return (access, secret) if access and unlike_a_root_key() is None else (None, None)
+
+
+def unlike_a_root_key() -> str | None:
+    """Why the keys that AWS's clients of this environment use cannot be those of the root identity; None: they can be.
+
+    Also None if the environment has none.
+    """
     access, secret = os.environ.get("AWS_ACCESS_KEY_ID", ""), os.environ.get("AWS_SECRET_ACCESS_KEY", "")
-    fits = _ACCESS_KEY.fullmatch(access) and _SECRET_KEY.fullmatch(secret) and not os.environ.get("AWS_SESSION_TOKEN")
-    return (access, secret) if fits else (None, None)
+    if not access and not secret:
+        return None
+    if os.environ.get("AWS_SESSION_TOKEN"):
+        return "AWS_SESSION_TOKEN says that they are temporary"
+    if not access or not secret:
+        return "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set"
+    if not _ACCESS_KEY.fullmatch(access):
+        return f"AWS_ACCESS_KEY_ID is not {SETTINGS['root_access_key'].requirement}"
+    if not _SECRET_KEY.fullmatch(secret):
+        return "AWS_SECRET_ACCESS_KEY is not 1 to 128 visible ASCII characters"
+    return None
+
+
+def _check_root_key(settings: Settings) -> None:
+    """Refuse half a pair, and a secret that is published or easy to guess where others could try it."""
+    if (settings.root_access_key is None) != (settings.root_secret_key is None):
+        raise ConfigurationError("ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY are one pair: set both or neither.")
+    if settings.root_secret_key is None:
+        return
+    if settings.root_secret_key == DEV_SECRET_KEY and not is_loopback(settings.host):
+        raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose a secret of your own.")
+    is_for_tests = (settings.dev or settings.memory) and is_loopback(settings.host)
+    if len(settings.root_secret_key) < _SECRET_KEY_MIN and not is_for_tests:
+        raise ConfigurationError(
+            f"ORCAS_ROOT_SECRET_KEY must be {SETTINGS['root_secret_key'].requirement}, unless --dev or --memory is given "
+            "and the host is an address of loopback."
+        )
 
 
 def _check_tls(settings: Settings) -> None:

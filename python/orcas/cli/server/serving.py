@@ -18,7 +18,15 @@ from orcas.errors import UnavailableError, because
 from orcas.process.descriptors import allow_files
 from orcas.process.memory import private_directory
 from orcas.serve import Announce, run
-from orcas.settings.config import DAY_SECONDS, DEV_SECRET_KEY, Resolved, Settings, has_tls, is_loopback
+from orcas.settings.config import (
+    DAY_SECONDS,
+    DEV_SECRET_KEY,
+    Resolved,
+    Settings,
+    has_tls,
+    is_loopback,
+    unlike_a_root_key,
+)
 from orcas.telemetry import logs
 from orcas.tools.salvage import in_words, readable_salvage, write_report
 
@@ -109,6 +117,8 @@ def _tell_root_key(store: OpenStore, settings: Settings, env: str) -> None:
     root = store.root
     if settings.dev and root.secret_key == DEV_SECRET_KEY:
         log.info("The keys are those of --dev: access key %s, secret key %s", root.access_key, root.secret_key)
+        if (reason := unlike_a_root_key()) is not None:
+            log.warning("The keys in the variables of AWS's clients are not used: %s", reason)
     elif settings.dev and root.path is None:
         log.info("The keys are those that clients have, access key %s", root.access_key)
     elif root.path is None and root.fresh:

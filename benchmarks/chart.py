@@ -1,4 +1,4 @@
-"""The chart of the README: `python benchmarks/chart.py` writes docs/figures/cost.svg from a file of results.
+"""The chart of docs/performance.md: `python benchmarks/chart.py` writes docs/figures/cost.svg from a file of results.
 
 Each row is a figure of docs/performance/figures.md: its median, and its range over all rounds.
 """

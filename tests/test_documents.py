@@ -85,6 +85,15 @@ def test_a_page_of_the_site_is_short_and_leads_on(page: str) -> None:
         )
 
 
+def test_figures_beside_other_servers_are_the_same_on_both_pages() -> None:
+    found = [
+        re.findall(r"^\| .+ \|$", text[text.index("| Operations a second |") :].partition("\n\n")[0], re.MULTILINE)
+        for text in ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/performance.md"))
+    ]
+    assert len(found[0]) > 4
+    assert found[0] == found[1]
+
+
 def test_variables_of_clients_in_documents_are_those_of_orcas_env() -> None:
     """Commands to copy would otherwise run with an empty variable."""
     known = set(client_environment("", "", "", ""))

@@ -51,7 +51,6 @@ ELSEWHERE: Final = {
 
 # Lines that are not run, each with the reason. Options of `orcas bench` and scripts are checked (`is_understood`).
 NOT_RUN: Final = {
-    "make (run|test)": "installs and builds for minutes; continuous integration does the same",
     "pip install .*": "downloads",
     r"\. \.venv/bin/activate": "needs what `make run` installs",
     "pytest benchmarks/.*": "takes minutes, and is part of continuous integration",
@@ -172,10 +171,12 @@ class Shell:
         if line.startswith("orcas ") and not set(line) & set("|&;>") and "$(" not in line:
             self._in_this_process(line, place)
             return
+        # A server of its own, which says that a store does not count.
+        apart = {"ORCAS_DATA": self.variables["ORCAS_DATA"]} if line.startswith("orcas run ") else {}
         script = f'set -e\n{line}\nenv -0 > "$HOME/.env"'
         done = subprocess.run(
             ["bash", "-c", script],
-            env=self.variables,
+            env={name: value for name, value in self.variables.items() if name not in apart},
             cwd=self.home,
             capture_output=True,
             text=True,
@@ -185,7 +186,7 @@ class Shell:
         assert done.returncode == 0, f"{place}: {line}: {done.stderr}"
         assert not done.stderr, f"{place}: {line}: {done.stderr}"
         handed_on = (self.home / ".env").read_text().split("\0")
-        self.variables = dict(entry.split("=", 1) for entry in handed_on if entry)
+        self.variables = apart | dict(entry.split("=", 1) for entry in handed_on if entry)
 
     def _in_this_process(self, line: str, place: str) -> None:
         """Run it in this process, which saves the time to start one; `env` and `serve` above need their own."""

@@ -1,4 +1,4 @@
-"""What is generated is current: the pages of the command line and of Python, and the chart of the README."""
+"""What is generated is current: the pages of the command line and of Python, and the chart of docs/performance.md."""
 
 from __future__ import annotations
 

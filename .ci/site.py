@@ -20,6 +20,8 @@ import yaml
 ROOT = Path(__file__).parent.parent
 # Not in the menu: rendered notebooks and records of decisions have pages that list them.
 LISTED_ELSEWHERE = ("docs/adr/", "docs/notebooks/")
+# Not in the search: they would come before pages that answer what users ask.
+UNSEARCHED = ("docs/adr/", "docs/notebooks/", "CHANGELOG.md")
 FENCED = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(<?([^)#\s>]+)[^)]*\)|\b(?:src|srcset|href)=\"([^\"#]+)[^\"]*\"")
 
@@ -63,6 +65,9 @@ def main(folder: Path) -> None:
     for name in files:
         (staged / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, staged / name)
+        if name.as_posix().startswith(UNSEARCHED) and name.suffix == ".md":
+            text_of_page = (staged / name).read_text(encoding="utf-8")
+            (staged / name).write_text(f"---\nsearch:\n  exclude: true\n---\n\n{text_of_page}", encoding="utf-8")
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
     version = cargo["workspace"]["package"]["version"]
     (folder / "mkdocs.yml").write_text(f"{text}\nsite_dir: {version}\ncopyright: Orcas {version}\n", encoding="utf-8")

@@ -56,7 +56,7 @@ def main(folder: Path) -> None:
     staged, config = folder / "pages", yaml.safe_load(text)
     shutil.rmtree(folder, ignore_errors=True)
     wanted = pages(list(in_menu(config["nav"])))
-    files = set(wanted)
+    files = wanted | {Path(name) for name in config["extra_css"]}
     for page in wanted:
         for target in linked(ROOT / page):
             if not (ROOT / target).exists():

@@ -16,6 +16,14 @@ from orcas.errors import UsageError
 
 _UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _SIZE: Final = re.compile(r"([0-9]+)\s*(KiB|MiB|GiB|TiB|)", re.ASCII)
+_BY_AWS: Final = 'use that of `aws s3`, after `eval "$(orcas env)"`'
+# What to do in place of commands that other programs have.
+_INSTEAD: Final = {
+    "start": "`orcas serve` starts a server",
+    "stop": "press Ctrl-C where `orcas serve` runs, or send SIGTERM to its process",
+    "status": "`orcas stats` shows the store, and `orcas top` what its server does",
+    **dict.fromkeys(("ls", "cp", "mv", "mb", "rb", "rm", "sync", "presign"), _BY_AWS),
+}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 Data = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Data directory of the store.")]
@@ -55,6 +63,16 @@ class _Group(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters; typer shows no type beside an empty metavar."""
         return _plain_flags(super().get_params(ctx))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that `args` name.
+
+        Raises:
+            UsageError: people look for it, and something else is in its place.
+        """
+        if ctx.parent is None and (instead := _INSTEAD.get(args[0])) is not None:
+            raise UsageError(f"There is no command {args[0]}: {instead}.")
+        return super().resolve_command(ctx, args)
 
 
 class Commands(typer.Typer):

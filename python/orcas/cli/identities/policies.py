@@ -198,6 +198,7 @@ def explain(
     called = (kind or "user").capitalize()
     if called not in {"User", "Role", "Group"}:
         raise UsageError(f"{user} must be a user, role/NAME or group/NAME.")
+    _check_action(action)
     entries = [{"ContextKeyName": key, "ContextKeyValues": [value]} for key, value in pairs(context or [], "--context")]
     policy = None if bucket_policy is None else read_document(bucket_policy)
     with iam(data, endpoint, account) as store:
@@ -222,6 +223,19 @@ def explain(
         say(f"{_DECISIONS[result['EvalDecision']]}{why}")
     if not allowed:
         raise typer.Exit(EXIT_NOT_ALLOWED)
+
+
+def _check_action(action: str) -> None:
+    """Refuse a word that cannot be an action, and an action that S3 does not have: no statement would ever allow it."""
+    from orcas.edge import check_policy
+
+    statement = {"Effect": "Allow", "Action": action, "Resource": "*"}
+    try:
+        is_known = not check_policy(json.dumps({"Statement": [statement]}), "identity")
+    except ValueError:
+        is_known = False
+    if not is_known:
+        raise UsageError(f"There is no action {action}: name one such as s3:GetObject.")
 
 
 def _bucket(store: Iam, arn: str) -> tuple[str | None, str | None]:

@@ -9,7 +9,31 @@ mod native {
     pub use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
     pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
     pub use std::hash::RandomState;
+    use std::sync::Arc;
     pub use std::sync::atomic;
+
+    use arc_swap::{ArcSwap, Guard};
+
+    /// The value of a [`Snapshot`] at the moment of `load`.
+    pub type Loaded<T> = Guard<Arc<T>>;
+
+    /// A value that is replaced as a whole, and that many threads read: they write to no memory that they share.
+    pub struct Snapshot<T>(ArcSwap<T>);
+
+    impl<T> Snapshot<T> {
+        pub fn new(value: Arc<T>) -> Self {
+            Self(ArcSwap::new(value))
+        }
+
+        pub fn load(&self) -> Loaded<T> {
+            self.0.load()
+        }
+
+        /// Whoever loads from now on gets `value`. Returns the former one.
+        pub fn replace(&self, value: Arc<T>) -> Arc<T> {
+            self.0.swap(value)
+        }
+    }
 
     /// A point at which the scheduler may switch threads although no lock or atomic is used.
     pub fn scheduling_point() {}
@@ -23,7 +47,7 @@ pub use scheduled::*;
 #[cfg(feature = "shuttle")]
 mod scheduled {
     use std::ops::{Deref, DerefMut};
-    use std::sync::{PoisonError, TryLockError};
+    use std::sync::{Arc, PoisonError, TryLockError};
     use std::time::Duration;
 
     use shuttle::sync;
@@ -124,6 +148,33 @@ mod scheduled {
 
         pub fn notify_all(&self) {
             self.0.notify_all();
+        }
+    }
+
+    /// As `Snapshot::load` returns it.
+    pub struct Loaded<T>(Arc<T>);
+
+    impl<T> Deref for Loaded<T> {
+        type Target = Arc<T>;
+
+        fn deref(&self) -> &Arc<T> {
+            &self.0
+        }
+    }
+
+    pub struct Snapshot<T>(RwLock<Arc<T>>);
+
+    impl<T> Snapshot<T> {
+        pub fn new(value: Arc<T>) -> Self {
+            Self(RwLock::new(value))
+        }
+
+        pub fn load(&self) -> Loaded<T> {
+            Loaded(Arc::clone(&self.0.read()))
+        }
+
+        pub fn replace(&self, value: Arc<T>) -> Arc<T> {
+            std::mem::replace(&mut *self.0.write(), value)
         }
     }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::recent::overlay::BlobPlace;
-use orcas_base::sync::{Mutex, RandomState};
+use orcas_base::per_thread::PerThread;
+use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use orcas_base::sync::{RandomState, RwLock};
 use orcas_record::{Annotation, BucketId, Encryption, Extent, Object};
 
 const SHARDS: usize = 16;
@@ -35,15 +37,20 @@ pub struct LocatedObject {
 }
 
 pub struct ObjectCache {
-    shards: Vec<Mutex<Shard>>,
+    shards: Vec<RwLock<Shard>>,
     hasher: RandomState,
+    lookups: PerThread<Lookups>,
+}
+
+#[derive(Default)]
+struct Lookups {
+    hits: AtomicU64,
+    misses: AtomicU64,
 }
 
 #[derive(Default)]
 struct Shard {
     generation: u64,
-    hits: u64,
-    misses: u64,
     bytes: usize,
     entries: HashMap<(BucketId, Bytes), Entry>,
     /// Keys in the order of their insertion; an entry that was used since gets a second chance.
@@ -53,7 +60,7 @@ struct Shard {
 struct Entry {
     placed: LocatedObject,
     bytes: usize,
-    used: bool,
+    used: AtomicBool,
 }
 
 /// What `insert` needs to know of the moment before the lookup, in the overlay as well as in the index.
@@ -65,7 +72,11 @@ pub struct Ticket {
 
 impl Default for ObjectCache {
     fn default() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), hasher: RandomState::default() }
+        Self {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            hasher: RandomState::default(),
+            lookups: PerThread::default(),
+        }
     }
 }
 
@@ -76,28 +87,32 @@ impl ObjectCache {
 
     pub fn get(&self, bucket: BucketId, key: &Bytes) -> Result<LocatedObject, Ticket> {
         let at = self.shard(bucket, key);
-        let mut shard = self.shards[at].lock();
-        let generation = shard.generation;
-        match shard.entries.get_mut(&(bucket, key.clone())) {
+        let shard = self.shards[at].read();
+        let lookups = self.lookups.mine();
+        match shard.entries.get(&(bucket, key.clone())) {
             Some(entry) => {
-                entry.used = true;
-                let placed = entry.placed.clone();
-                shard.hits += 1;
-                Ok(placed)
+                // Written only once, because other threads read beside it.
+                if !entry.used.load(Ordering::Relaxed) {
+                    entry.used.store(true, Ordering::Relaxed);
+                }
+                lookups.hits.fetch_add(1, Ordering::Relaxed);
+                Ok(entry.placed.clone())
             }
             None => {
-                shard.misses += 1;
-                Err(Ticket { shard: at, generation })
+                lookups.misses.fetch_add(1, Ordering::Relaxed);
+                Err(Ticket { shard: at, generation: shard.generation })
             }
         }
     }
 
     pub fn counts(&self) -> CacheCounts {
         let mut counts = CacheCounts::default();
+        for Lookups { hits, misses } in self.lookups.all() {
+            counts.hits += hits.load(Ordering::Relaxed);
+            counts.misses += misses.load(Ordering::Relaxed);
+        }
         for shard in &self.shards {
-            let shard = shard.lock();
-            counts.hits += shard.hits;
-            counts.misses += shard.misses;
+            let shard = shard.read();
             counts.entries += shard.entries.len() as u64;
             counts.bytes += shard.bytes as u64;
         }
@@ -109,13 +124,13 @@ impl ObjectCache {
         if bytes > ENTRY_BYTES_MAX {
             return;
         }
-        let mut shard = self.shards[ticket.shard].lock();
+        let mut shard = self.shards[ticket.shard].write();
         if shard.generation != ticket.generation {
             return;
         }
         let at = (placed.object.version.bucket, placed.object.version.key.clone());
         shard.bytes += bytes;
-        match shard.entries.insert(at.clone(), Entry { placed: placed.clone(), bytes, used: false }) {
+        match shard.entries.insert(at.clone(), Entry { placed: placed.clone(), bytes, used: AtomicBool::new(false) }) {
             Some(replaced) => shard.bytes -= replaced.bytes,
             None => shard.order.push_back(at),
         }
@@ -125,15 +140,14 @@ impl ObjectCache {
     /// Called when bytes have moved: every place in here may be an old one.
     pub fn clear(&self) {
         for shard in &self.shards {
-            let mut shard = shard.lock();
-            let Shard { generation, hits, misses, .. } = *shard;
-            *shard = Shard { generation: generation + 1, hits, misses, ..Shard::default() };
+            let mut shard = shard.write();
+            *shard = Shard { generation: shard.generation + 1, ..Shard::default() };
         }
     }
 
     /// Called for every key that a publication changes, after the overlay has the change.
     pub fn remove(&self, bucket: BucketId, key: &Bytes) {
-        let mut shard = self.shards[self.shard(bucket, key)].lock();
+        let mut shard = self.shards[self.shard(bucket, key)].write();
         shard.generation += 1;
         if let Some(entry) = shard.entries.remove(&(bucket, key.clone())) {
             shard.bytes -= entry.bytes;
@@ -146,8 +160,8 @@ impl Shard {
         while self.bytes > CAPACITY_BYTES / SHARDS || self.order.len() > 2 * self.entries.len() + 64 {
             let Some(at) = self.order.pop_front() else { return };
             match self.entries.get_mut(&at) {
-                Some(entry) if entry.used => {
-                    entry.used = false;
+                Some(entry) if entry.used.load(Ordering::Relaxed) => {
+                    *entry.used.get_mut() = false;
                     self.order.push_back(at);
                 }
                 Some(entry) => {

@@ -4,48 +4,68 @@
 //! data is removed, no new lookup may lead to it; then the epoch ends, and the data is destroyed when no pin of that
 //! epoch or an earlier one is left.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use orcas_base::per_thread::PerThread;
 use orcas_base::sync::Mutex;
+use orcas_base::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Default)]
 pub struct Epochs {
-    state: Mutex<Pinned>,
+    present: AtomicU64,
+    /// Every read takes a pin, so each group of threads has its own. Whoever asks whether an epoch that has ended is over
+    /// asks the groups one after the other. A reader that found the epoch still present had the lock of its group from
+    /// then until its pin was counted: either the pin is seen, or the reader locked later and found the next epoch.
+    pins: PerThread<Mutex<Pins>>,
 }
 
+/// The pins of a group of threads: epochs with their numbers of pins, the oldest first. No number is zero.
 #[derive(Default)]
-struct Pinned {
-    present: u64,
-    /// Pins by epoch; none is zero.
-    pinned: BTreeMap<u64, usize>,
+struct Pins(Vec<(u64, usize)>);
+
+impl Pins {
+    fn add(&mut self, epoch: u64) {
+        match self.0.iter_mut().rfind(|(pinned, _)| *pinned == epoch) {
+            Some((_, count)) => *count += 1,
+            None => self.0.push((epoch, 1)),
+        }
+    }
+
+    fn remove(&mut self, epoch: u64) {
+        if let Some(at) = self.0.iter().rposition(|(pinned, _)| *pinned == epoch) {
+            self.0[at].1 -= 1;
+            if self.0[at].1 == 0 {
+                self.0.remove(at);
+            }
+        }
+    }
 }
 
 impl Epochs {
     pub fn pin(self: &Arc<Self>) -> EpochPin {
-        let mut state = self.state.lock();
-        let epoch = state.present;
-        *state.pinned.entry(epoch).or_default() += 1;
-        drop(state);
-        EpochPin { epochs: Arc::clone(self), epoch }
+        let mine = self.pins.mine();
+        let mut pins = mine.lock();
+        // Read under the lock, so that epochs are counted in their order.
+        let epoch = self.present.load(Ordering::SeqCst);
+        pins.add(epoch);
+        drop(pins);
+        EpochPin { group: mine.group, epochs: Arc::clone(self), epoch }
     }
 
     /// Ends the present epoch and returns it.
     pub fn end(&self) -> u64 {
-        let mut state = self.state.lock();
-        state.present += 1;
-        state.present - 1
+        self.present.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// The number of pinned epochs.
+    /// The number of pinned epochs, of all groups of threads together.
     #[cfg(feature = "shuttle")]
     pub fn pinned(&self) -> usize {
-        self.state.lock().pinned.len()
+        self.pins.all().map(|pins| pins.lock().0.len()).sum()
     }
 
     /// Whether no pin of `epoch` or an earlier one is left.
     pub fn is_over(&self, epoch: u64) -> bool {
-        self.state.lock().pinned.first_key_value().is_none_or(|(oldest, _)| *oldest > epoch)
+        self.pins.all().all(|pins| pins.lock().0.first().is_none_or(|(oldest, _)| *oldest > epoch))
     }
 }
 
@@ -53,24 +73,21 @@ impl Epochs {
 pub struct EpochPin {
     epochs: Arc<Epochs>,
     epoch: u64,
+    /// Of the thread that took it.
+    group: usize,
 }
 
 impl Clone for EpochPin {
+    /// Counted beside the first one: there, no look at the groups can miss both.
     fn clone(&self) -> Self {
-        *self.epochs.state.lock().pinned.entry(self.epoch).or_default() += 1;
-        Self { epochs: Arc::clone(&self.epochs), epoch: self.epoch }
+        self.epochs.pins.of(self.group).lock().add(self.epoch);
+        Self { epochs: Arc::clone(&self.epochs), epoch: self.epoch, group: self.group }
     }
 }
 
 impl Drop for EpochPin {
     fn drop(&mut self) {
-        let mut state = self.epochs.state.lock();
-        if let Some(count) = state.pinned.get_mut(&self.epoch) {
-            *count -= 1;
-            if *count == 0 {
-                state.pinned.remove(&self.epoch);
-            }
-        }
+        self.epochs.pins.of(self.group).lock().remove(self.epoch);
     }
 }
 
@@ -94,5 +111,21 @@ mod tests {
         assert!(!epochs.is_over(later));
         drop(second);
         assert!(epochs.is_over(later));
+    }
+    #[test]
+    fn a_pin_counts_wherever_it_was_taken_and_is_dropped() {
+        let epochs = Arc::new(Epochs::default());
+        let pins = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..20).map(|_| scope.spawn(|| epochs.pin())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        let ended = epochs.end();
+        for pin in pins {
+            let again = pin.clone();
+            drop(pin);
+            assert!(!epochs.is_over(ended));
+            drop(again);
+        }
+        assert!(epochs.is_over(ended));
     }
 }

@@ -76,7 +76,7 @@ impl Layers for Catalog {
     }
 
     fn kind(&self, layer: BucketId) -> LayerKind {
-        self.buckets.read().by_id(layer).map_or(LayerKind::History, |layer| layer.layer_kind())
+        self.buckets.load().by_id(layer).map_or(LayerKind::History, |layer| layer.layer_kind())
     }
 
     fn version(&self, layer: BucketId, key: &[u8], id: VersionId) -> Result<Option<LocatedObject>> {
@@ -100,7 +100,7 @@ impl Layers for Catalog {
 impl Catalog {
     /// The bucket of clients with this id, as it is now.
     pub fn present_bucket(&self, id: BucketId) -> Option<Arc<Bucket>> {
-        self.buckets.read().by_id(id).filter(|bucket| bucket.role == BucketRole::Bucket).cloned()
+        self.buckets.load().by_id(id).filter(|bucket| bucket.role == BucketRole::Bucket).cloned()
     }
 
     /// Whether the bucket still has the layers that `bucket` says.

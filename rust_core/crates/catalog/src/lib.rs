@@ -26,8 +26,8 @@ mod versions;
 use std::sync::Arc;
 
 use orcas_base::planted::{self, Bug};
-use orcas_base::sync::RwLock;
 use orcas_base::sync::atomic::{AtomicU64, Ordering};
+use orcas_base::sync::{RwLock, Snapshot};
 use orcas_index::Index;
 use orcas_record::{Bucket, Record, Sequence};
 use recent::blob_references::shared_prefix_hash;
@@ -66,8 +66,7 @@ pub struct Catalog {
     pub index: Index,
     /// Published, and not in the index yet.
     pub overlay: RwLock<Overlay>,
-    /// Replaced as a whole.
-    pub buckets: RwLock<Arc<BucketTable>>,
+    pub buckets: Snapshot<BucketTable>,
     pub kinds_in_use: KindsInUse,
     /// UpdateVersion records that were published since the store was opened.
     pub updates: AtomicU64,
@@ -96,7 +95,7 @@ impl Catalog {
             overlay: RwLock::new(Overlay::default()),
             kinds_in_use: KindsInUse::of(buckets.documents()),
             updates: AtomicU64::new(0),
-            buckets: RwLock::new(Arc::new(buckets)),
+            buckets: Snapshot::new(Arc::new(buckets)),
             cache: ObjectCache::default(),
             hidden: HiddenRuns::default(),
             epochs: Arc::default(),
@@ -132,7 +131,7 @@ impl Catalog {
             }
         }
         if records.clone().any(|(_, record)| BucketTable::concerns(record)) {
-            *self.buckets.write() = Arc::clone(buckets);
+            self.buckets.replace(Arc::clone(buckets));
             self.kinds_in_use.show(buckets.documents());
         }
         let mut updates = 0;
@@ -152,6 +151,6 @@ impl Catalog {
 
     /// One of clients.
     pub fn bucket(&self, name: &[u8]) -> Option<Arc<Bucket>> {
-        self.buckets.read().by_name(name).cloned()
+        self.buckets.load().by_name(name).cloned()
     }
 }

@@ -82,7 +82,7 @@ impl Handle {
 
     /// A document of a bucket, from memory; never blocks. Empty if it was removed, `None` if there never was one.
     pub fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Arc<Document>> {
-        self.shared.catalog.buckets.read().documents().get(bucket, kind).cloned()
+        self.shared.catalog.buckets.load().documents().get(bucket, kind).cloned()
     }
 
     /// Whether requests to any bucket are to be logged, from memory.
@@ -97,12 +97,12 @@ impl Handle {
 
     /// All buckets in byte order of their names, from memory.
     pub fn buckets(&self) -> Vec<Arc<Bucket>> {
-        self.shared.catalog.buckets.read().all().cloned().collect()
+        self.shared.catalog.buckets.load().all().cloned().collect()
     }
 
     /// The snapshots of the bucket with this name, in byte order of their names, from memory.
     pub fn snapshots(&self, bucket: &[u8]) -> Vec<Arc<Bucket>> {
-        self.shared.catalog.buckets.read().snapshots_of(bucket).cloned().collect()
+        self.shared.catalog.buckets.load().snapshots_of(bucket).cloned().collect()
     }
 
     /// Keeps everything that can be found from now on readable while the pin lives.

@@ -96,7 +96,7 @@ impl Scheduled {
 /// When the index cannot be read.
 pub fn leftovers(handle: &Handle) -> Result<Vec<String>> {
     let shared = &handle.shared;
-    let buckets = Arc::clone(&shared.catalog.buckets.read());
+    let buckets = Arc::clone(&shared.catalog.buckets.load());
     let mut found = Vec::new();
     let mut wrong = |is: bool, what: &dyn std::fmt::Debug| {
         if is {

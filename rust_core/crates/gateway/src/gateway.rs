@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use crate::accounting::metering::UsageMeter;
 use crate::accounting::tally::Watch;
@@ -19,6 +19,8 @@ use crate::requests::response::Envelope;
 use crate::requests::store_body::StoreBody;
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
+use orcas_base::per_thread::PerThread;
+use orcas_base::sync::{Loaded, Snapshot};
 use orcas_bodies::budget::Budget;
 use orcas_bodies::download::Downloads;
 use orcas_bodies::pool::Pool;
@@ -111,9 +113,10 @@ pub struct Gateway {
     pub buffers: Arc<Buffers>,
     pub events: Arc<EventStreams>,
     pub options: GatewayOptions,
-    identities: RwLock<Arc<Identities>>,
+    identities: Snapshot<Identities>,
     changing_identities: Mutex<()>,
-    pub signing_keys: SigningKeys,
+    /// Each group of threads derives its own.
+    pub signing_keys: PerThread<SigningKeys>,
     pub host_id: Arc<str>,
     pub challenger: Challenger,
     /// Requests to the admin API that were accepted before.
@@ -176,9 +179,9 @@ impl Gateway {
             listening: Mutex::default(),
             watch: Watch::new(options.slow_request, options.metrics, options.traces),
             options,
-            identities: RwLock::new(Arc::new(identities)),
+            identities: Snapshot::new(Arc::new(identities)),
             changing_identities: Mutex::new(()),
-            signing_keys: SigningKeys::new(),
+            signing_keys: PerThread::default(),
             host_id,
             challenger: Challenger::new(&challenges),
             replays: Replays::new(now_ms()),
@@ -201,8 +204,8 @@ impl Gateway {
     }
 
     /// Who may sign, and who may do what, at this moment.
-    pub fn identities(&self) -> Arc<Identities> {
-        Arc::clone(&self.identities.read())
+    pub fn identities(&self) -> Loaded<Identities> {
+        self.identities.load()
     }
 
     /// Requests that arrive from now on are verified and authorized with these identities alone.
@@ -232,9 +235,9 @@ impl Gateway {
     fn next_identities(&self, make: impl FnOnce(&Identities) -> Result<Identities, String>) -> Result<(), String> {
         let _changing = self.changing_identities.lock();
         let next = Arc::new(make(&self.identities())?);
-        let former = std::mem::replace(&mut *self.identities.write(), next);
-        // To free an identity snapshot of many rows takes milliseconds. So that happens here, not under the lock, and
-        // not in a request that still uses it, unless that takes long.
+        let former = self.identities.replace(next);
+        // To free an identity snapshot of many rows takes milliseconds. So that happens here, and not in a request that
+        // still uses it, unless that takes long.
         for _ in 0..IDENTITIES_WAITS_MAX {
             if Arc::strong_count(&former) == 1 {
                 break;

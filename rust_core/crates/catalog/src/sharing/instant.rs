@@ -38,7 +38,7 @@ pub fn instant_source(
     };
     // What was found at this place may have been replaced since.
     let at = |bucket: BucketId, key: &Bytes| -> Result<Option<PinnedObject>> {
-        let bucket = catalog.buckets.read().by_id(bucket).filter(offers).cloned();
+        let bucket = catalog.buckets.load().by_id(bucket).filter(offers).cloned();
         let found = bucket.map_or(Ok(None), |bucket| catalog.object_in(&bucket, key))?;
         Ok(found.filter(is_wanted))
     };

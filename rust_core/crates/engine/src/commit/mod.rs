@@ -102,7 +102,7 @@ pub(super) struct Committer {
 impl Committer {
     pub fn new(shared: Arc<EngineState>, log: Log) -> Self {
         let durable = log.position();
-        let buckets = Arc::clone(&shared.catalog.buckets.read());
+        let buckets = Arc::clone(&shared.catalog.buckets.load());
         Self {
             next_sequence: durable.sequence + 1,
             version_key: shared.keys.version_key(),
@@ -454,7 +454,7 @@ impl Committer {
         self.tokens.failed();
         self.quotas.forget();
         self.updates = self.shared.catalog.updates.load(Ordering::Acquire);
-        self.buckets = Arc::clone(&self.shared.catalog.buckets.read());
+        self.buckets = Arc::clone(&self.shared.catalog.buckets.load());
         if promised {
             return self.stop("a write that was acknowledged in a weaker mode than sync could not be made durable");
         }

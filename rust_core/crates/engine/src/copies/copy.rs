@@ -142,7 +142,7 @@ impl Handle {
         let (CopyHeaders::Replace(headers), Some(encryption)) = (&mut copy.headers, &sealing.encryption) else {
             return Ok(());
         };
-        let bucket = self.shared.catalog.buckets.read().by_id(copy.bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
+        let bucket = self.shared.catalog.buckets.load().by_id(copy.bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
         **headers = self.content().sealed_headers(&bucket, sealing, std::mem::take(&mut **headers))?;
         // The copy must not follow a source that is encrypted in another way by then.
         copy.attributes.encryption = Some(encryption.clone());
@@ -151,7 +151,7 @@ impl Handle {
 
     fn source(&self, (bucket, key, version): &Source, keys: &CopyKeys) -> Result<PinnedObject, Failure> {
         // Not a bucket of clients but a layer, if it is the source of an instant upload.
-        let bucket = self.shared.catalog.buckets.read().by_id(*bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
+        let bucket = self.shared.catalog.buckets.load().by_id(*bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
         let found = match version {
             None => self.object_in(&bucket, key)?,
             Some(id) => self.version_in(&bucket, key, *id)?.filter(|found| !found.object.version.delete_marker),
@@ -176,7 +176,7 @@ impl Handle {
 
     /// The destination, if it exists and has another owner than the source.
     fn across_owners(&self, source: BucketId, destination: BucketId) -> Option<Arc<Bucket>> {
-        let buckets = self.shared.catalog.buckets.read();
+        let buckets = self.shared.catalog.buckets.load();
         let (from, to) = (buckets.by_id(source)?, buckets.by_id(destination)?);
         (from.owner != to.owner).then(|| Arc::clone(to))
     }
@@ -185,7 +185,7 @@ impl Handle {
     fn sealed_anew(&self, source: &PinnedObject, sealing: &Sealing, destination: BucketId) -> Option<Arc<Bucket>> {
         let of_source = source.object.version.attributes.encryption.as_ref();
         let differs = !Encryption::shares(of_source, sealing.encryption.as_ref());
-        self.shared.catalog.buckets.read().by_id(destination).filter(|_| differs).map(Arc::clone)
+        self.shared.catalog.buckets.load().by_id(destination).filter(|_| differs).map(Arc::clone)
     }
 
     /// The copy has the MD5 of the whole content as its ETag, also when the source was uploaded in parts.

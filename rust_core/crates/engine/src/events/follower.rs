@@ -136,7 +136,7 @@ impl Follower {
         self.distrusted = None;
         let mut following = Following {
             journal,
-            source: Source::of(&shared.catalog.buckets.read()),
+            source: Source::of(&shared.catalog.buckets.load()),
             reached: end.clone(),
             behind: Some(end.clone()),
             last: Place::after(end.sequence),

@@ -96,7 +96,7 @@ impl<'a> Walk<'a> {
     }
 
     fn buckets(&self) -> Vec<(Arc<Bucket>, Arc<Document>)> {
-        let table = Arc::clone(&self.shared.catalog.buckets.read());
+        let table = Arc::clone(&self.shared.catalog.buckets.load());
         let documents = table.documents();
         let of = |id| documents.get(id, DocumentKind::Lifecycle).filter(|document| !document.bytes.is_empty());
         table.all().filter_map(|bucket| Some((Arc::clone(bucket), Arc::clone(of(bucket.id)?)))).collect()

@@ -38,7 +38,7 @@ type NextMerged = Option<(Vec<MergedVersion>, usize)>;
 impl Reclaimer {
     /// The next part of a layer that goes. The published table is asked, so that whoever reads the layer can find out.
     pub(super) fn choose_layer(&mut self) -> Result<Option<Step>> {
-        let Some(layer) = self.shared.catalog.buckets.read().dropped() else { return Ok(None) };
+        let Some(layer) = self.shared.catalog.buckets.load().dropped() else { return Ok(None) };
         let mut versions = Vec::new();
         // The oldest of a key first: then none becomes the current one meanwhile.
         self.shared.catalog.index.read()?.oldest_versions(layer, REMOVED_MAX, &mut |row| {
@@ -51,7 +51,7 @@ impl Reclaimer {
 
     /// The next part of a merge. The published table is asked: whoever reads has seen the last write to both layers.
     pub(super) fn choose_merge(&mut self) -> Result<Option<Step>> {
-        let buckets = Arc::clone(&self.shared.catalog.buckets.read());
+        let buckets = Arc::clone(&self.shared.catalog.buckets.load());
         if self.merged.as_ref().is_some_and(|merged| Arc::ptr_eq(merged, &buckets)) {
             return Ok(None);
         }

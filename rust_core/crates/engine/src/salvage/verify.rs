@@ -71,7 +71,7 @@ struct Verify<'a> {
 /// # Errors
 /// When the private index cannot be read or written; damage is no error.
 pub(super) fn run(handle: &Handle, outcome: &ReplayOutcome) -> Result<Verified> {
-    let buckets = Arc::clone(&handle.shared.catalog.buckets.read());
+    let buckets = Arc::clone(&handle.shared.catalog.buckets.load());
     let mut above: BTreeMap<BucketId, Vec<BucketId>> = BTreeMap::new();
     for bucket in buckets.of_any_role() {
         for (place, layer) in bucket.layers.iter().enumerate() {
@@ -293,7 +293,7 @@ fn hide(shared: &EngineState, hidden: &[(BucketId, Bytes, VersionId)], last: Seq
     if hidden.is_empty() {
         return Ok(());
     }
-    let buckets = Arc::clone(&shared.catalog.buckets.read());
+    let buckets = Arc::clone(&shared.catalog.buckets.load());
     let all = || buckets.of_any_role().map(|bucket| &**bucket);
     let mut records = Vec::new();
     for (bucket, key, id) in hidden {

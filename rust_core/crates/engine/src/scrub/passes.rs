@@ -97,7 +97,7 @@ impl<'a> Pass<'a> {
     }
 
     fn learn(&self) {
-        let buckets = Arc::clone(&self.shared.catalog.buckets.read());
+        let buckets = Arc::clone(&self.shared.catalog.buckets.load());
         buckets.all().for_each(|bucket| self.owners.learn(bucket));
     }
 
@@ -239,7 +239,7 @@ impl<'a> Pass<'a> {
 
     /// The bucket of a chunk may have been made since the pass began.
     fn learn_home(&self, chunk: &BlobEntry) {
-        if let Some(bucket) = chunk.home.and_then(|home| self.shared.catalog.buckets.read().by_id(home).cloned()) {
+        if let Some(bucket) = chunk.home.and_then(|home| self.shared.catalog.buckets.load().by_id(home).cloned()) {
             self.owners.learn(&bucket);
         }
     }

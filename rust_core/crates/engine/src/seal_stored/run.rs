@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
 
     /// Every layer that a bucket or a snapshot shows, and who has it: content is sealed for its owner.
     fn layers(&self) -> Vec<(Arc<Bucket>, BucketId)> {
-        let table = Arc::clone(&self.shared().catalog.buckets.read());
+        let table = Arc::clone(&self.shared().catalog.buckets.load());
         let mut layers: Vec<(Arc<Bucket>, BucketId)> = Vec::new();
         for bucket in table.of_any_role() {
             let stack = match bucket.role {
@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
         let answer = {
             // A merge takes a version as it was found to another layer. So none is found until the change shows.
             let is_layer =
-                shared.catalog.buckets.read().by_id(layer).is_none_or(|bucket| bucket.role != BucketRole::Bucket);
+                shared.catalog.buckets.load().by_id(layer).is_none_or(|bucket| bucket.role != BucketRole::Bucket);
             let _pause = is_layer.then(|| shared.catalog.reclaim_pause.begin());
             let (sink, answer) = ChannelSink::pair();
             let submitted =

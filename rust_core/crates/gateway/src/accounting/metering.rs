@@ -1,19 +1,21 @@
-//! Requests counted for billing: by access key, bucket and UTC day. Counting adds to one row, under a lock that only a
-//! reader also takes, for a moment. The rows wait in bounded memory until they are taken to be stored.
+//! Requests counted for billing: by access key, bucket and UTC day. Counting adds to one row of its group of threads, under
+//! a lock that only a reader also takes, for a moment. The rows wait in bounded memory until they are taken to be stored.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::admission::identities::Requester;
+use orcas_base::per_thread::PerThread;
 use orcas_record::Bucket;
 use orcas_s3::RequestClass;
 
 const DAY_MS: i64 = 86_400_000;
-/// Rows that may wait. Requests that need another one are counted in the row of nobody.
+/// Rows that may wait, of all groups of threads together. Requests that need another one are counted in the row of nobody.
 const ROWS_MAX: usize = 16_384;
 /// Days that may wait. Requests of more days are counted in the newest of them.
 const DAYS_MAX: usize = 366;
@@ -93,45 +95,54 @@ struct Day {
 struct Counting {
     /// Never empty; the last one is open.
     days: Vec<Day>,
-    rows: usize,
     /// When the open day ends.
     ends: Instant,
 }
 
 /// Counts nothing without rows to count in, that is when it is off.
 pub struct UsageMeter {
-    counting: Option<Mutex<Counting>>,
+    counting: Option<PerThread<Mutex<Counting>>>,
+    /// Rows that wait.
+    rows: AtomicUsize,
     now_ms: fn() -> i64,
 }
 
 impl UsageMeter {
     /// `now_ms`: milliseconds since 1970.
     pub fn new(enabled: bool, now_ms: fn() -> i64) -> Self {
-        Self { counting: enabled.then(|| Mutex::new(Counting::beginning(now_ms(), Instant::now()))), now_ms }
+        let counting = || PerThread::new(|| Mutex::new(Counting::beginning(now_ms(), Instant::now())));
+        Self { counting: enabled.then(counting), rows: AtomicUsize::new(0), now_ms }
     }
 
     pub fn count(&self, request: &Billed<'_>) {
         let Some(counting) = &self.counting else { return };
-        let mut counting = counting.lock();
+        let mine = counting.mine();
+        let mut counting = mine.lock();
         if request.ended >= counting.ends {
             counting.turn((self.now_ms)(), Instant::now());
         }
-        counting.row(request).add(request);
+        counting.row(request, &self.rows).add(request);
     }
 
-    /// What was counted since the last call.
+    /// What was counted since the last call. Each group of threads has rows of its own.
     pub fn take(&self) -> Vec<RequestUsage> {
         let Some(counting) = &self.counting else { return Vec::new() };
-        let begun = Counting::beginning((self.now_ms)(), Instant::now());
-        let taken = std::mem::replace(&mut *counting.lock(), begun);
-        taken.days.into_iter().flat_map(Day::usage).collect()
+        let mut usage = Vec::new();
+        for counting in counting.all() {
+            let begun = Counting::beginning((self.now_ms)(), Instant::now());
+            let taken = std::mem::replace(&mut *counting.lock(), begun);
+            let rows = taken.days.iter().map(|day| day.rows.len()).sum();
+            self.rows.fetch_sub(rows, Ordering::Relaxed);
+            usage.extend(taken.days.into_iter().flat_map(Day::usage));
+        }
+        usage
     }
 }
 
 impl Counting {
     fn beginning(now_ms: i64, now: Instant) -> Self {
         let number = now_ms.div_euclid(DAY_MS);
-        Self { days: vec![Day { number, ..Day::default() }], rows: 0, ends: end_of(number, now_ms, now) }
+        Self { days: vec![Day { number, ..Day::default() }], ends: end_of(number, now_ms, now) }
     }
 
     /// The open day is over, unless the clock was set back.
@@ -144,8 +155,9 @@ impl Counting {
         self.ends = end_of(number, now_ms, now);
     }
 
-    fn row(&mut self, request: &Billed<'_>) -> &mut RequestCounts {
-        let Self { days, rows, .. } = self;
+    /// `rows`: how many there are of all groups of threads.
+    fn row(&mut self, request: &Billed<'_>, rows: &AtomicUsize) -> &mut RequestCounts {
+        let days = &mut self.days;
         if days.is_empty() {
             days.push(Day::default());
         }
@@ -154,9 +166,9 @@ impl Counting {
         let key = (Arc::as_ptr(request.requester) as usize, request.bucket.map(|bucket| bucket.id.0));
         match day.rows.entry(key) {
             Entry::Occupied(row) => &mut row.into_mut().counts,
-            Entry::Vacant(_) if *rows >= ROWS_MAX => &mut day.nobody,
+            Entry::Vacant(_) if rows.load(Ordering::Relaxed) >= ROWS_MAX => &mut day.nobody,
             Entry::Vacant(place) => {
-                *rows += 1;
+                rows.fetch_add(1, Ordering::Relaxed);
                 let (requester, bucket) = (Arc::clone(request.requester), request.bucket.cloned());
                 &mut place.insert(UsageRow { requester, bucket, counts: RequestCounts::default() }).counts
             }
@@ -271,14 +283,14 @@ mod tests {
     #[test]
     fn a_request_counts_on_the_day_on_which_it_ended() {
         let (requester, now) = (requester(), Instant::now());
-        let mut counting = Counting::beginning(DAY_MS - 2000, now);
+        let (mut counting, rows) = (Counting::beginning(DAY_MS - 2000, now), AtomicUsize::new(0));
         let late = billed(&requester, None, RequestClass::Read, now + SECOND);
         assert!(late.ended < counting.ends);
-        counting.row(&late).add(&late);
+        counting.row(&late, &rows).add(&late);
         let next = billed(&requester, None, RequestClass::Read, now + 2 * SECOND);
         assert!(next.ended >= counting.ends);
         counting.turn(DAY_MS, now + 2 * SECOND);
-        counting.row(&next).add(&next);
+        counting.row(&next, &rows).add(&next);
         let days: Vec<_> =
             counting.days.into_iter().flat_map(Day::usage).map(|row| (row.day, row.counts.reads)).collect();
         assert_eq!(days, [(0, 1), (1, 1)]);
@@ -294,5 +306,24 @@ mod tests {
         assert_eq!(taken.len(), ROWS_MAX + 1);
         let nobody = taken.iter().find(|row| row.bucket.is_empty()).unwrap();
         assert_eq!((nobody.counts.writes, &*nobody.access_key), (5, ""));
+        // What was taken makes room.
+        meter.count(&billed(&requester, Some(&bucket(1)), RequestClass::Write, now));
+        assert_eq!(meter.take().first().map(|row| row.bucket.clone()), Some("bucket-1".into()));
+    }
+
+    #[test]
+    fn what_many_threads_count_is_taken_once() {
+        let (meter, requester, bucket, now) = (UsageMeter::new(true, || 0), requester(), bucket(1), Instant::now());
+        let (mut writes, taking) = (0, || meter.take().iter().map(|row| row.counts.writes).sum::<u64>());
+        std::thread::scope(|scope| {
+            let count = || {
+                (0..1000).for_each(|_| meter.count(&billed(&requester, Some(&bucket), RequestClass::Write, now)));
+            };
+            let running: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
+            while running.iter().any(|thread| !thread.is_finished()) {
+                writes += taking();
+            }
+        });
+        assert_eq!((writes + taking(), meter.rows.load(Ordering::Relaxed)), (4000, 0));
     }
 }

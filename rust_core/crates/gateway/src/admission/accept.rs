@@ -188,7 +188,7 @@ impl Gateway {
             return self.authenticate_session(identities, head, requirements, client, &token);
         }
         let credential = |key: &str| identities.credential(key);
-        let authenticated = authenticate(head, requirements, &self.signing_keys, &credential)
+        let authenticated = authenticate(head, requirements, &self.signing_keys.mine(), &credential)
             .inspect_err(|error| self.note_failure(error, client, requirements.now_unix_ms))?;
         let requester = identities.signer(&authenticated.access_key, requirements.now_unix_ms);
         let requester = Arc::clone(requester.ok_or(ErrorCode::AccessDenied)?);
@@ -207,7 +207,7 @@ impl Gateway {
         let session = identities.session(token, requirements.now_unix_ms)?;
         let requirements = Requirements { session_token: Some(token), ..*requirements };
         let credential = |key: &str| (key == session.access_key).then(|| session.credential.clone());
-        let authenticated = authenticate(head, &requirements, &self.signing_keys, &credential)
+        let authenticated = authenticate(head, &requirements, &self.signing_keys.mine(), &credential)
             .inspect_err(|error| self.note_failure(error, client, requirements.now_unix_ms))?;
         if authenticated.how == Authentication::Anonymous {
             // A token alone proves nothing.

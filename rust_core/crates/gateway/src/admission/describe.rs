@@ -50,7 +50,7 @@ impl Gateway {
             Some(session) => (key == session.access_key).then(|| session.credential.clone()),
             None => identities.credential(key),
         };
-        let error = authenticate(head, &requirements, &self.signing_keys, &credential).err()?;
+        let error = authenticate(head, &requirements, &self.signing_keys.mine(), &credential).err()?;
         let names = ServerNames { region: &self.options.region, domains: &self.options.domains };
         diagnose(head, &error, &requirements, &names, &credential)
     }

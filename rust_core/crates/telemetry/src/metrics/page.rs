@@ -11,6 +11,7 @@ use super::requests::RequestMetrics;
 use super::tasks::add_tasks;
 use crate::access_log::parcels::Deliveries;
 use crate::access_log::queue::LineQueue;
+use orcas_base::per_thread::PerThread;
 use orcas_bodies::budget::Budget;
 use orcas_engine::{BucketUsage, Condition, Handle, Usage};
 use orcas_metrics::{Format, Page, Value};
@@ -37,7 +38,7 @@ pub struct Sources<'a> {
     pub lockouts: u64,
     pub deliveries: &'a Deliveries,
     pub budget: &'a Budget,
-    pub signing_keys: &'a SigningKeys,
+    pub signing_keys: &'a PerThread<SigningKeys>,
     /// Streams of events.
     pub listeners: usize,
     /// Milliseconds since 1970.
@@ -158,7 +159,12 @@ impl Sources<'_> {
 
     fn add_caches(&self, page: &mut Page, around: &ProcessMetrics) {
         let objects = self.engine.object_cache();
-        let (key_hits, key_misses, keys) = self.signing_keys.counts();
+        let (key_hits, key_misses, keys) = self.signing_keys.all().map(SigningKeys::counts).fold(
+            (0, 0, 0),
+            |(hits, misses, keys), (more_hits, more_misses, more_keys)| {
+                (hits + more_hits, misses + more_misses, keys + more_keys)
+            },
+        );
         let (data_hits, data_misses, data_keys) = around.data_keys;
         let (blob_hits, blob_misses, blob_keys) = around.blob_keys;
         let pools = self.engine.health().pools;

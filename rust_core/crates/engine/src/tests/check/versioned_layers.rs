@@ -105,7 +105,7 @@ impl Layered {
         let kinds: Vec<LayerKind> = bucket
             .written()
             .iter()
-            .map(|layer| handle.shared.catalog.buckets.read().by_id(*layer).unwrap().layer_kind())
+            .map(|layer| handle.shared.catalog.buckets.load().by_id(*layer).unwrap().layer_kind())
             .collect();
         assert_eq!(kinds, [LayerKind::History, LayerKind::Amendments]);
         let snapshots = handle.snapshots(name.as_bytes());

@@ -131,7 +131,7 @@ fn a_dropped_layer_loses_all_versions_of_each_key() {
     }
     // With the records that delete both layers.
     assert_eq!(removals, 1_400 + 3 + 2 + 2);
-    let buckets = Arc::clone(&steps.shared().catalog.buckets.read());
+    let buckets = Arc::clone(&steps.shared().catalog.buckets.load());
     assert!(buckets.dropped().is_none());
 }
 

@@ -94,13 +94,13 @@ impl World {
     }
 
     fn snapshots(&self) -> Vec<Arc<Bucket>> {
-        let buckets = Arc::clone(&self.steps.shared().catalog.buckets.read());
+        let buckets = Arc::clone(&self.steps.shared().catalog.buckets.load());
         buckets.of_any_role().filter(|bucket| bucket.role == BucketRole::Snapshot).cloned().collect()
     }
 
     /// The name of a snapshot of the bucket.
     fn some_snapshot(&mut self, bucket: &Bucket) -> Option<String> {
-        let buckets = Arc::clone(&self.steps.shared().catalog.buckets.read());
+        let buckets = Arc::clone(&self.steps.shared().catalog.buckets.load());
         let begin = bucket.name.len() + 1;
         let names = buckets.snapshots_of(&bucket.name).map(|it| String::from_utf8(it.name[begin..].to_vec()).unwrap());
         let names: Vec<String> = names.collect();
@@ -263,7 +263,7 @@ impl World {
 
     /// The versions of a key in each layer.
     fn stored(&self) -> String {
-        let buckets = Arc::clone(&self.steps.shared().catalog.buckets.read());
+        let buckets = Arc::clone(&self.steps.shared().catalog.buckets.load());
         let mut all = String::new();
         for bucket in buckets.of_any_role() {
             let start = orcas_catalog::VersionStart::From(Bytes::new());
@@ -278,7 +278,7 @@ impl World {
     }
 
     fn note_merge(&mut self) {
-        let buckets = Arc::clone(&self.steps.shared().catalog.buckets.read());
+        let buckets = Arc::clone(&self.steps.shared().catalog.buckets.load());
         let Some(merge) = buckets.mergeable(&BTreeSet::new()) else { return };
         let kind = |layer| buckets.by_id(layer).unwrap().layer_kind();
         let kinds = (kind(merge.upper), kind(merge.lower));
@@ -306,7 +306,7 @@ impl World {
         for _ in 0..1_000 {
             self.note_merge();
             if self.steps.stepper().reclaim(&LIMITS).unwrap() == Step::Idle {
-                let buckets = Arc::clone(&self.steps.shared().catalog.buckets.read());
+                let buckets = Arc::clone(&self.steps.shared().catalog.buckets.load());
                 assert_eq!((buckets.mergeable(&BTreeSet::new()), buckets.dropped()), (None, None));
                 return;
             }

@@ -238,7 +238,7 @@ fn what_this_batch_condemns_is_not_found_in_it() {
     for _ in 0..2 {
         let mut pending = Overlay::default();
         let shared = steps.shared();
-        let buckets = shared.catalog.buckets.read();
+        let buckets = shared.catalog.buckets.load();
         let found = |pending: &Overlay| {
             let tokens = &RequestTokens::default();
             let view = CommitterView { shared, pending, buckets: &buckets, tokens, updates: 0 };

@@ -42,7 +42,8 @@ def understood(line: str) -> None:
     """Fails with the objection of `orcas` to its arguments; runs nothing."""
     command: Any = typer.main.get_command(app)
     words = shlex.split(line)[1:]
-    while hasattr(command, "commands"):
+    # `orcas audit` has options of its own.
+    while hasattr(command, "commands") and not words[0].startswith("-"):
         assert words[0] in command.commands, line
         command, words = command.commands[words[0]], words[1:]
     options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}

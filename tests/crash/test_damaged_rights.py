@@ -220,8 +220,8 @@ def test_the_check_names_what_is_damaged_and_the_repair_does_the_least(tmp_path:
     path.write_bytes(whole.replace(b"s3:GetObject", b"s3:GetObjecu"))
     before = {each.name: each.read_bytes() for each in data.glob("control.*")}
     said = check(data)
-    assert "identities: control.db is damaged: 1 of its digests are broken" in said
-    assert "The database of identities is damaged: run `orcas fsck --repair`" in said
+    assert "identities: control.db is damaged: 1 of its entries is not what was written" in said
+    assert "The database of identities is damaged: stop the server and run `orcas fsck --repair`" in said
     assert "--accept-loss" not in said
     assert {each.name: each.read_bytes() for each in data.glob("control.*")} == before
     # It gives up nothing, since only alice is damaged.
@@ -237,8 +237,36 @@ def test_the_check_names_what_is_damaged_and_the_repair_does_the_least(tmp_path:
         ]
         with urllib.request.urlopen(f"{target.server.endpoint}/_orcas/metrics") as page:
             assert b"\norcas_identities_damaged 1\n" in page.read()
+        said = check(data)
+        assert "denied everything: user alice" in said
+        assert "delete its policy with the statement OrcasDamaged" in said
         sdk.delete_user_policy(UserName="alice", PolicyName="orcas-damaged")
     command("fsck", "--data", data)
+
+
+async def test_a_lost_policy_denies_until_another_version_is_the_default(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The digest is of the whole policy, so none of its versions can be verified."""
+    path, wanted = tmp_path / "store" / "control.db", document("Allow", "s3:GetObject")
+    async with iam_of(path.parent) as iam:
+        arn = (await iam.call("CreatePolicy", PolicyName="some", PolicyDocument=wanted))["Policy"]["Arn"]
+        other = document("Allow", "s3:PutObject")
+        await iam.call("CreatePolicyVersion", PolicyArn=arn, PolicyDocument=other, SetAsDefault=True)
+    for file in (path, copy_of(path)):
+        file.write_bytes(file.read_bytes().replace(b"s3:GetObject", b"s3:GetObjecu"))
+    async with iam_of(path.parent) as iam:
+        assert iam.control.denied == ["policy some"]
+        # Without the check of the answer: it was created in 1970.
+        versions = (await iam.identities.perform("ListPolicyVersions", {"PolicyArn": arn}))["Versions"]
+        assert [version["VersionId"] for version in versions] == ["v1"]
+        await iam.call("CreatePolicyVersion", PolicyArn=arn, PolicyDocument=wanted, SetAsDefault=True)
+    assert "The rights of policy some are lost" in caplog.text
+    assert "`orcas policy update`, which makes another version the default" in caplog.text
+    caplog.clear()
+    async with iam_of(path.parent) as iam:
+        assert iam.control.denied == []
+    assert "are lost" not in caplog.text
 
 
 async def test_a_damaged_policy_of_a_store_without_digests_denies(

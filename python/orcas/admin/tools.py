@@ -16,6 +16,7 @@ from orcas.admin.jobs import Jobs, NoThreadError, TooManyJobsError, Work
 from orcas.admin.metering import UsageKeeper
 from orcas.admin.pins import BackupPins
 from orcas.admin.schedule import Schedule
+from orcas.control.files import DATABASE_NAME
 from orcas.edge import CheckProgress, Core, Refusal, SealProgress
 from orcas.errors import OrcasError
 from orcas.targets.delivery import Deliveries
@@ -179,7 +180,11 @@ class Tools:
         progress = CheckProgress()
 
         def run() -> dict[str, Any]:
-            return readable(self.core.check(progress, read_content, threads, bytes_per_sec))
+            report = readable(self.core.check(progress, read_content, threads, bytes_per_sec))
+            # The database of identities is damaged on the disk as long as it is not what is in memory.
+            found = [] if self.identities is None else self.identities.damaged()
+            damage = f"{DATABASE_NAME} is damaged" if DATABASE_NAME in found else None
+            return {**report, "damaged_identities": damage, "denied": [name for name in found if name != DATABASE_NAME]}
 
         return Work(run, lambda: describe(progress), progress.cancel)
 

@@ -160,7 +160,7 @@ def check_database(path: Path, keys: list[Digests]) -> tuple[str | None, list[st
         return None, denied(content)
     why = None
     if copy is not None and _is_same_change(content, copy):
-        why = "its copy is another one of the same change"
+        why = "it differs from its copy, although nothing was changed after the copy was written"
     why = why or _wrong(path, content, keys)
     if why is not None:
         return f"{path.name} is damaged: {why}", []

@@ -29,9 +29,9 @@ FAILURES: Final = (sqlite3.Error, UnicodeDecodeError)
 DENIAL: Final = (
     '{"Version":"2012-10-17","Statement":[{"Sid":"OrcasDamaged","Effect":"Deny","Action":"*","Resource":"*"}]}'
 )
-# Kinds and names of whom it denies everything.
+# Kinds and names of whom it denies everything. Of a managed policy, only the default version is in effect.
 DENIED: Final = """SELECT DISTINCT kind, entities.name FROM entities JOIN documents ON entity = id WHERE document = ?
-    ORDER BY kind, entities.name"""
+    AND (kind <> 'policy' OR documents.name = json_extract(details, '$.default')) ORDER BY kind, entities.name"""
 DENIAL_NAME: Final = "orcas-damaged"
 REFUSING_TRUST: Final = (
     '{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Principal":"*","Action":"sts:AssumeRole"}]}'
@@ -102,7 +102,10 @@ def unsound(content: bytes, keys: list[Digests]) -> str | None:
             if why is not None or not _has_digests(connection, keys):
                 return why
             broken = min((digests.broken(connection) for digests in keys), key=len, default=set())
-            return None if not broken else f"{len(broken)} of its digests are broken"
+            if not broken:
+                return None
+            entries = "1 of its entries is" if len(broken) == 1 else f"{len(broken)} of its entries are"
+            return f"{entries} not what was written"
     except FAILURES as error:
         return str(error)
 
@@ -165,6 +168,13 @@ def denied(content: bytes) -> list[str]:
     with contextlib.suppress(*FAILURES), opened(content) as connection:
         return [f"{kind} {name}" for kind, name in connection.execute(DENIED, (DENIAL,))]
     return []
+
+
+def remedy(name: str) -> str:
+    """What ends the denial of one of `denied`."""
+    if name.startswith("policy "):
+        return "set them anew with `orcas policy update`, which makes another version the default"
+    return "set them anew, and delete its policy with the statement OrcasDamaged"
 
 
 def deny_unreadable(connection: sqlite3.Connection, check: Callable[[str, str, None], object]) -> None:

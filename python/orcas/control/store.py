@@ -52,7 +52,7 @@ from orcas.control.identities.schema import ORIGIN, SCHEMA_VERSION, STEPS, STORE
 from orcas.control.identities.service import Engine, Identities, all_identities
 from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.control.origins import Origin, Origins
-from orcas.control.rescue import DENIAL, DENIED, FAILURES, denied, deny_unreadable
+from orcas.control.rescue import DENIAL, DENIED, FAILURES, denied, deny_unreadable, remedy
 from orcas.control.root import Root, ensure_owner, ensure_root, known_owner, noted_files, replace_pair
 from orcas.control.sealing import Sealer
 from orcas.errors import UnavailableError
@@ -243,9 +243,7 @@ class Control:
         self.denied = [f"{kind} {name}" for kind, name in rows]
         for name in self.denied:
             log.error(
-                "The rights of %s are lost, since control.db was damaged, and deny everything: set them anew, and remove "
-                "the statement OrcasDamaged",
-                name,
+                "The rights of %s are lost, since control.db was damaged, and deny everything: %s", name, remedy(name)
             )
 
     async def has_root(self) -> bool:

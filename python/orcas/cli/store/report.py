@@ -57,14 +57,13 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         _end_without(files)
     if damage is not None:
         raise OrcasError(
-            "The database of identities is damaged: run `orcas fsck --repair`, or start the server, which takes what is "
-            "intact from the file and its copy."
+            "The database of identities is damaged: stop the server and run `orcas fsck --repair`, or start it again, which "
+            "takes what is intact from the file and its copy."
         )
     if denied:
-        raise OrcasError(
-            f"The rights of {denied[0]} were damaged, and deny everything: set them anew, and remove the statement "
-            "OrcasDamaged."
-        )
+        from orcas.control.rescue import remedy
+
+        raise OrcasError(f"The rights of {denied[0]} were damaged, and deny everything: {remedy(denied[0])}.")
 
 
 def _end_without(files: list[str]) -> None:

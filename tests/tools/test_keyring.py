@@ -363,6 +363,7 @@ def test_a_lost_keyring_is_not_replaced_by_a_new_one(store: Path) -> None:
     for words in (["serve", "--port", "0"], ["key", "create"]):
         sentence = command(*words, "--data", store, code=69, ORCAS_MASTER_KEY=KEY)
         assert "keyring and keyring.copy are missing" in sentence
+        assert "with `orcas serve --salvage`" in sentence
     assert document("stats", "--data", store)["buckets"][0]["objects"] == 5
     assert not any((store / name).exists() for name in FILES)
 

@@ -27,7 +27,10 @@ def check_presence(directory: Path) -> None:
         UnavailableError: the store of `directory` had a keyring, and both files are missing.
     """
     if noted_keyring(directory) and not any((directory / name).exists() for name in KEYRING_NAMES):
-        raise UnavailableError(f"keyring and keyring.copy are missing in {directory}: restore them from a backup.")
+        raise UnavailableError(
+            f"keyring and keyring.copy are missing in {directory}: restore them from a backup, or serve what can be read "
+            "without, with `orcas serve --salvage`."
+        )
 
 
 def check_default(settings: Settings) -> None:

@@ -21,7 +21,7 @@ from threading import Lock
 from typing import Final
 
 from orcas.control.files import ROOT_NAME
-from orcas.control.files.twice import read_twice, secure, write_twice
+from orcas.control.files.twice import BothDamagedError, read_twice, secure, write_twice
 from orcas.control.sealing import Sealer
 from orcas.errors import UnavailableError
 
@@ -60,7 +60,7 @@ def generated_pair(directory: Path, sealer: Sealer | None) -> tuple[str, str] | 
         UnavailableError: the file is damaged, or `sealer` does not open the pair.
     """
     path = directory / FILE_NAME
-    content = read_twice(path)
+    content = _read(path)
     return None if content is None else _pair(path, _parse(path, content), sealer)
 
 
@@ -71,7 +71,7 @@ def has_sealed_pair(directory: Path) -> bool:
         UnavailableError: the file is damaged.
     """
     path = directory / FILE_NAME
-    content = read_twice(path)
+    content = _read(path)
     return content is not None and "sealed" in _parse(path, content)
 
 
@@ -84,7 +84,7 @@ def ensure_owner(directory: Path, *, established: bool) -> str:
         UnavailableError: the identity is lost or damaged, or cannot be written.
     """
     path = directory / FILE_NAME
-    content = read_twice(path)
+    content = _read(path)
     if content is not None:
         return _parse(path, content)["owner"]
     if established:
@@ -101,7 +101,7 @@ def ensure_root(directory: Path, access_key: str | None, secret_key: str | None,
         UnavailableError: the file is damaged or cannot be written, or `sealer` does not open the pair, which is needed.
     """
     path = directory / FILE_NAME
-    document = _parse(path, read_twice(path) or b"")
+    document = _parse(path, _read(path) or b"")
     if access_key is not None and secret_key is not None:
         root = Root(document["owner"], access_key, secret_key, None, fresh=False)
     else:
@@ -134,7 +134,7 @@ def replace_pair(directory: Path, root: Root, sealer: Sealer | None) -> Root:
     path = directory / FILE_NAME
     pair = fresh_pair()
     with _NOTING:
-        document = _parse(path, read_twice(path) or b"")
+        document = _parse(path, _read(path) or b"")
         document.pop("sealed", None)
         _write(path, _with_pair(document, *pair, sealer))
     return Root(root.owner, *pair, path, fresh=True)
@@ -146,7 +146,7 @@ def noted_keyring(directory: Path) -> int:
     Raises:
         UnavailableError: the file is damaged.
     """
-    content = read_twice(directory / FILE_NAME)
+    content = _read(directory / FILE_NAME)
     return 0 if content is None else int(_parse(directory / FILE_NAME, content).get("keyring", "0"))
 
 
@@ -158,7 +158,7 @@ def note_keyring(directory: Path, generation: int) -> None:
     """
     path = directory / FILE_NAME
     with _NOTING:
-        content = read_twice(path)
+        content = _read(path)
         if content is not None and noted_keyring(directory) < generation:
             _write(path, _parse(path, content) | {"keyring": str(generation)})
 
@@ -169,7 +169,7 @@ def noted_files(directory: Path) -> frozenset[str]:
     Raises:
         UnavailableError: the file is damaged.
     """
-    content = read_twice(directory / FILE_NAME)
+    content = _read(directory / FILE_NAME)
     return (
         frozenset() if content is None else frozenset(_parse(directory / FILE_NAME, content).get("files", "").split())
     )
@@ -183,7 +183,7 @@ def note_files(directory: Path, there: Iterable[str] = (), gone: Iterable[str] =
     """
     path = directory / FILE_NAME
     with _NOTING:
-        content = read_twice(path)
+        content = _read(path)
         noted = noted_files(directory)
         names = noted.union(there).difference(gone)
         if content is None or names == noted:
@@ -212,10 +212,18 @@ def known_owner(directory: Path) -> str | None:
     """The id of the root identity, None if `root.json` is missing or damaged; for salvage."""
     path = directory / FILE_NAME
     try:
-        content = read_twice(path)
+        content = _read(path)
         return None if content is None else _parse(path, content)["owner"]
     except UnavailableError:
         return None
+
+
+def _read(path: Path) -> bytes | None:
+    """As `read_twice`. Unlike other files, this one cannot be given up."""
+    try:
+        return read_twice(path)
+    except BothDamagedError:
+        raise UnavailableError(f"{path} and its copy are damaged: {_ADVICE}") from None
 
 
 def _parse(path: Path, content: bytes) -> dict[str, str]:

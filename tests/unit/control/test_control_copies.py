@@ -177,6 +177,14 @@ async def test_the_log_tells_of_usage_that_is_gone(tmp_path: Path, caplog: pytes
     assert "usage.db is missing or empty" in caplog.text
 
 
+async def test_a_root_identity_that_is_damaged_twice_is_not_said_to_be_replaceable(tmp_path: Path) -> None:
+    await snapshot_of(tmp_path)
+    for path in (tmp_path / "root.json", tmp_path / "root.json.copy"):
+        path.write_bytes(path.read_bytes().replace(b'"owner"', b'"owned"'))
+    with pytest.raises(UnavailableError, match=r"are damaged: .* with `orcas serve --salvage`"):
+        await snapshot_of(tmp_path)
+
+
 async def test_a_backup_has_the_copy_of_a_damaged_database(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     await snapshot_of(tmp_path)
     path = tmp_path / "control.db"

@@ -24,6 +24,16 @@ HEAD_BYTES: Final = len(_MAGIC) + 64
 log = logging.getLogger("orcas")
 
 
+class BothDamagedError(UnavailableError):
+    """There is no intact copy of the file at `path`, which is damaged as well."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} and its copy are damaged: restore it from a backup, or run `orcas fsck`, which says how to go on "
+            "without."
+        )
+
+
 def copy_of(path: Path) -> Path:
     """The path of the copy."""
     return path.with_name(path.name + SUFFIX)
@@ -65,17 +75,15 @@ def read_twice(path: Path) -> bytes | None:
     """The content; None if there is neither the file nor an intact copy.
 
     Raises:
-        UnavailableError: there is no intact copy, and the file cannot be read, or is damaged as well.
+        BothDamagedError: the file is damaged, and so is its copy.
+        UnavailableError: there is no intact copy, and the file cannot be read.
     """
     content = read_copy(path)
     if content is not None:
         return content
     content = read_secret_file(path)
     if content is not None and is_refuted(path, content):
-        raise UnavailableError(
-            f"{path} and its copy are damaged: restore it from a backup, or run `orcas fsck`, which says how to go on "
-            "without."
-        )
+        raise BothDamagedError(path)
     return content
 
 

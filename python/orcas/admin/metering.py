@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from orcas.control.database import is_damage
+from orcas.control.files.lost import note_presence
 from orcas.control.moments import Watch
 from orcas.control.usage import FAILURES, GROUPS, UsageStore, put_aside
 from orcas.edge import StoreError
@@ -120,6 +121,8 @@ class UsageKeeper:
         if self._store is None:
             self._store = await UsageStore.open(self._directory, check=not self._checked)
             self._checked = True
+            # It may be new, and the next start is to miss it if it is gone.
+            await asyncio.to_thread(note_presence, self._directory)
         store = self._store
         held = await asyncio.to_thread(self._counts.stored, False)
         # What waited since an attempt that failed, and then what was counted after it.

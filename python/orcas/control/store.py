@@ -441,10 +441,7 @@ async def open_control(
 def _secure(directory: Path, digests: Digests, intact: bytes | None) -> None:
     """Bring the copy of the database and the note of the files up to date."""
     secure_database(directory / DATABASE_NAME, [digests], intact, is_new=DATABASE_NAME not in noted_files(directory))
-    try:
-        note_presence(directory)
-    except UnavailableError as error:
-        log.warning("The files of the store could not be noted: %s", error)
+    note_presence(directory)
 
 
 def _prepare(path: Path, digests: Digests) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures.control import control_of, snapshot_of
 
 from orcas.admin.metering import NotKeptError, Prices, UsageKeeper
 from orcas.control import usage
@@ -355,6 +356,19 @@ def test_what_changed_before_a_crash_counts_from_the_last_time_at_which_usage_wa
         await keeper.close()
 
     asyncio.run(run())
+
+
+def test_the_next_start_misses_a_file_that_was_new(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with control_of(tmp_path):
+            keeper = Source().keeper(tmp_path)
+            assert await keeper.keep()
+            await keeper.close()
+        (tmp_path / "usage.db").unlink()
+        await snapshot_of(tmp_path)
+
+    asyncio.run(run())
+    assert "usage.db is missing or empty: usage of the past is lost" in caplog.text
 
 
 def test_damage_that_is_found_later_puts_the_file_aside_as_well(tmp_path: Path) -> None:

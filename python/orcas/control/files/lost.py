@@ -54,12 +54,12 @@ def check_lost(directory: Path) -> None:
 
 
 def note_presence(directory: Path) -> None:
-    """Note which files there are. The caller holds the control lock.
-
-    Raises:
-        UnavailableError: the note cannot be written.
-    """
-    note_files(directory, [name for name in _NOTED if is_present(directory / name)])
+    """Note which files there are. The caller holds the control lock."""
+    try:
+        note_files(directory, [name for name in _NOTED if is_present(directory / name)])
+    except UnavailableError as error:
+        # The disk may be full.
+        log.warning("The files of the store could not be noted: %s", error)
 
 
 def find_lost(directory: Path) -> list[str]:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tests.fixtures.commands import command
+from tests.fixtures.commands import command, ran
 from tests.fixtures.targets import Target
+
+from orcas.settings.config import child_environment
 
 Serve = Callable[..., AbstractContextManager[Target]]
 READ = json.dumps({
@@ -71,7 +73,11 @@ def test_users_groups_keys_and_policies(store: Path, tmp_path: Path) -> None:
     }
     assert kinds == {key["access_key"]: False, other["access_key"]: False, narrow: True}
     assert re.search(rf"{narrow} +service account +active", orcas(store, "access-key", "list", "alice"))
+    assert f"{narrow} (active, service account)" in asked(store, "user", "show", "alice")["Access keys"]
     orcas(store, "access-key", "delete", other["access_key"])
+    said = ran(child_environment(), "/", "access-key", "rotate", "alice", "--data", str(store)).stderr
+    assert f"orcas access-key delete {key['access_key']}\n" in said
+    assert narrow not in said
     document.write_text(json.dumps(json.loads(READ.replace("photos", "pictures")), indent=2))
     for version in range(2, 8):
         assert asked(store, "policy", "update", "read", str(document))["version"] == f"v{version}"
@@ -235,6 +241,22 @@ def test_checks_say_where_and_what_else_it_may_be(tmp_path: Path) -> None:
     assert "correct it." in checked({"Effect": "Allow", "Action": "nothing", "Resource": "*"}, 78)
     everything = checked({"Effect": "Allow", "Action": "*", "Resource": "*"}, 0)
     assert everything == "Statement 1 allows everything, also to create users and to change policies.\n"
+
+
+def test_the_trust_in_an_account_that_is_not_there_is_told(store: Path, tmp_path: Path) -> None:
+    own = asked(store, "account", "list")["accounts"][0]["AccountId"]
+    trust = tmp_path / "trust.json"
+
+    def said(name: str, *principals: str) -> str:
+        statement = {"Effect": "Allow", "Principal": {"AWS": [*principals]}, "Action": "sts:AssumeRole"}
+        trust.write_text(json.dumps({"Version": "2012-10-17", "Statement": statement}))
+        done = ran(child_environment(), "/", "role", "create", name, "--trust", str(trust), "--data", str(store))
+        assert done.returncode == 0, done
+        return done.stderr
+
+    assert "Account 111122223333 in" in said("one", own, "111122223333")
+    assert "Account 111122223333 in" in said("two", "arn:aws:iam::111122223333:root")
+    assert "Account" not in said("three", own, f"arn:aws:iam::{own}:root")
 
 
 @contextmanager

@@ -138,7 +138,8 @@ def rotate(
         orcas access-key rotate alice
     """
     with iam(data, endpoint, account) as store:
-        former = [key["AccessKeyId"] for key in store.all("ListAccessKeys", "AccessKeyMetadata", UserName=user)]
+        keys = store.all("ListAccessKeys", "AccessKeyMetadata", UserName=user)
+        former = [key["AccessKeyId"] for key in keys if not key["ServiceAccount"]]
         made = store.call("CreateAccessKey", UserName=user)["AccessKey"]
     show_key(made, as_json)
     for key in former:

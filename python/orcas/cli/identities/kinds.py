@@ -118,7 +118,7 @@ def _described(store: Iam, kind: str, name: str) -> dict[str, Any]:
         }
         shown["Groups"] = [group["GroupName"] for group in store.all("ListGroupsForUser", "Groups", **named)]
         shown["Access keys"] = [
-            f"{key['AccessKeyId']} ({key['Status'].lower()})"
+            f"{key['AccessKeyId']} ({key['Status'].lower()}{', service account' if key['ServiceAccount'] else ''})"
             for key in store.all("ListAccessKeys", "AccessKeyMetadata", **named)
         ]
     if kind == "group":

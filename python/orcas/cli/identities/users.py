@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
-from orcas.cli.identities.calls import Account, Bytes, Path_, Requests, iam, limit, pairs, read_document
+from orcas.cli.identities.calls import Account, Bytes, Iam, Path_, Requests, iam, limit, pairs, read_document
 from orcas.cli.identities.keys import show_key
 from orcas.cli.identities.kinds import add_common
 from orcas.cli.options import AsJson, Commands, Data
-from orcas.cli.output import print_json, print_table, tell
+from orcas.cli.output import print_json, print_table, say, tell
 from orcas.cli.store.upkeep import Endpoint
+
+# A principal of an account: its number, or an ARN.
+_IN_ACCOUNT: Final = re.compile(r"(?:arn:aws:(?:iam|sts)::)?([0-9]{12})(?::.+)?")
 
 account_app = Commands(help="Accounts: each has users, groups, roles, policies and buckets of its own.")
 user_app = Commands(help="Users: create, list, show and delete them, and attach policies.")
@@ -181,7 +185,26 @@ def create_role(
         )["Role"]
         for arn in policies:
             store.call("AttachRolePolicy", RoleName=name, PolicyArn=arn)
+        strangers = _strangers(store, json.loads(document))
     tell({"role": name, "arn": made["Arn"]}, f"role {name} created", as_json)
+    for number in strangers:
+        say(f"Account {number} in {trust} does not exist here: `orcas account list` shows those that do.", err=True)
+
+
+def _strangers(store: Iam, trust: dict[str, Any]) -> list[str]:
+    """The numbers of accounts that a valid trust policy names, and that are not there."""
+    from orcas.tools.session import RefusedError
+
+    statements = trust["Statement"] if isinstance(trust["Statement"], list) else [trust["Statement"]]
+    principals = [each.get("Principal") for each in statements]
+    named = [each["AWS"] for each in principals if isinstance(each, dict) and "AWS" in each]
+    texts = [text for each in named for text in (each if isinstance(each, list) else [each])]
+    numbers = {found[1] for text in texts if (found := _IN_ACCOUNT.fullmatch(text))}
+    try:
+        return sorted(numbers - {account["AccountId"] for account in store.all("ListAccounts", "Accounts")})
+    except RefusedError:
+        # Only root may list them.
+        return []
 
 
 add_common(role_app, "role")

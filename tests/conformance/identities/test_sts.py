@@ -222,6 +222,8 @@ def test_session_policies_intersect_and_never_grant(place: Place, assumed: Any) 
     assert code_of(session, PolicyArns=[{"arn": FULL + "x"}]) == "ValidationError"
     assert code_of(session, Policy='{"Statement": []}') == "MalformedPolicyDocument"
     assert code_of(session, SourceIdentity="ann") == "ValidationError"
+    with pytest.raises(ClientError, match="'serialNumber' failed to satisfy constraint: is not supported"):
+        session(SerialNumber="arn:aws:iam::111122223333:mfa/ann")
 
 
 def test_a_role_needs_its_own_policy_and_that_of_who_assumes_it(place: Place) -> None:

@@ -33,6 +33,8 @@ Answer = dict[str, Any]
 _T = TypeVar("_T")
 
 _TEXT: Final = re.compile(r"[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
+# Parameters of AWS's actions that are refused, and said to be.
+_UNSUPPORTED: Final = frozenset({"ProvidedContexts", "SerialNumber", "SourceIdentity", "TokenCode"})
 _WORD: Final = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 _TAG: Final = re.compile(r"[\w\s.:/=+@-]*")
 _NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
@@ -108,7 +110,8 @@ class Parameters:
     def end(self) -> None:
         """Raise IamError if a parameter was not read."""
         for name in self._left:
-            raise _invalid(name if _WORD.fullmatch(name) else "?", "is not a parameter of this action")
+            why = "is not supported" if name in _UNSUPPORTED else "is not a parameter of this action"
+            raise _invalid(name if _WORD.fullmatch(name) else "?", why)
 
     def text(self, name: str, most: int = DOCUMENT_MAX, *, least: int = 1) -> str:
         """A text that must be given."""

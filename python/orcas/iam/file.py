@@ -182,7 +182,7 @@ async def apply_identities(declared: Declared, identities: Identities) -> int:
         named = [
             str(value)
             for name, value in given.items()
-            if name.endswith(("Name", "Arn", "AccessKeyId", "Boundary", "Url"))
+            if value is not None and name.endswith(("Name", "Arn", "AccessKeyId", "Boundary", "Url"))
         ]
         log.info("The file of identities: %s %s", action, " ".join(named))
     return len(steps)

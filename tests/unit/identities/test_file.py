@@ -179,3 +179,10 @@ async def test_a_mistake_changes_nothing(iam: Iam, text: str) -> None:
     assert str(iam.directory.parent / "identities.toml") in str(caught.value)
     assert iam.engine.deltas == []
     assert (await iam.call("ListUsers"))["Users"] == []
+
+
+async def test_what_a_provider_lacks_is_not_logged(iam: Iam, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert await apply(iam, '[providers."https://idp.example.org"]\nclient_ids = ["web"]\n') == 1
+    said = [record.getMessage() for record in caplog.records if "OpenIDConnect" in record.getMessage()]
+    assert said == ["The file of identities: CreateOpenIDConnectProvider https://idp.example.org"]

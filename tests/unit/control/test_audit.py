@@ -346,6 +346,7 @@ async def test_the_commands(tmp_path: Path) -> None:
     actors = {"arn:aws:iam::111122223333:role/x:user/alice": False, "arn:aws:iam::111122223333:user/a/alice": True}
     assert {actor: is_about({"actor": actor, "parameters": {}}, "alice") for actor in actors} == actors
     assert shown("--action", "CreateGroup", "--since", "2020-01-01") == ["CreateGroup"]
+    assert shown("--action", "creategroup") == ["CreateGroup"]
     assert shown("--since", "2999-01-01") == []
     assert "CreateUser UserName=alice" in command("audit", "--data", str(tmp_path))
     assert "--since must be a day or a time, not yesterday" in command(

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Query
 
 from orcas.admin.tools import Tools
 from orcas.control.audit import verify
-from orcas.control.files.audit import Read, is_about, newest_audit, unreadable
+from orcas.control.files.audit import Read, is_about, is_action, newest_audit, unreadable
 from orcas.edge import Refusal
 from orcas.errors import OrcasError, UnavailableError
 
@@ -70,7 +70,7 @@ def _selected(
             raise Refusal(409, "AuditDamaged", str(unreadable(read)))
         if begin is not None and dt.datetime.fromisoformat(line["time"]) < begin:
             break
-        if (user is None or is_about(line, user)) and action in (None, line["action"]):
+        if (user is None or is_about(line, user)) and is_action(line, action):
             shown.append(line)
         if len(shown) == limit or looked == _LOOKED_MAX:
             return {"lines": shown, "next": line["sequence"] if line["sequence"] > 1 else None}

@@ -50,7 +50,7 @@ def show(
     """
     if context.invoked_subcommand is not None:
         return
-    from orcas.control.files.audit import is_about, read_audit, unreadable
+    from orcas.control.files.audit import is_about, is_action, read_audit, unreadable
     from orcas.edge import admit
 
     directory = settings_of(data).data
@@ -61,7 +61,7 @@ def show(
             raise unreadable(read)
         if begin is not None and dt.datetime.fromisoformat(line["time"]) < begin:
             continue
-        if (user is not None and not is_about(line, user)) or action not in (None, line["action"]):
+        if (user is not None and not is_about(line, user)) or not is_action(line, action):
             continue
         if as_json:
             sys.stdout.write(json.dumps(line) + "\n")

@@ -207,6 +207,11 @@ def read_audit(directory: Path) -> Iterator[Read]:
             raise UnavailableError(f"The audit log cannot be read: {because(error)}.") from None
 
 
+def is_action(line: dict[str, Any], action: str | None) -> bool:
+    """Whether the line has this action, in upper or lower case. None is any."""
+    return action is None or str(line["action"]).lower() == action.lower()
+
+
 def is_about(line: dict[str, Any], user: str) -> bool:
     """Whether a user has made a change, or it was about that user."""
     return line["parameters"].get("UserName") == user or _name_of(str(line["actor"])) == user

@@ -244,7 +244,8 @@ def test_the_server_knows_the_client_and_its_scheme(
     """A client cannot say who it is: the proxy does. Keys of customers need TLS, which the proxy had."""
     key = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": b"k" * 32}
     through.put_object(Bucket=BUCKET, Key="secret", Body=b"content", **key)
-    url = through.generate_presigned_url("get_object", Params={"Bucket": BUCKET, "Key": "packed"})
+    through.put_object(Bucket=BUCKET, Key="open", Body=b"content")
+    url = through.generate_presigned_url("get_object", Params={"Bucket": BUCKET, "Key": "open"})
     claims = {"X-Forwarded-For": "192.0.2.99", "Forwarded": "for=192.0.2.98", "X-Forwarded-Proto": "http"}
     fetch(url, proxy[1], **claims)
     log = Path(tmp_path_factory.getbasetemp(), "behind0", "access.log")

@@ -1,0 +1,92 @@
+//! The way to the application that answers what is not S3: requests go over a private Unix socket as they came.
+//!
+//! Path, query, headers and so the signature stay unchanged. The address of the client and the scheme are in headers of the
+//! listener's own, which only this writes: copies that a client has sent are dropped. Both bodies are streamed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use http::header::{CONNECTION, EXPECT, TRANSFER_ENCODING, UPGRADE};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Request, Response, Uri, Version};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::net::UnixStream;
+
+use crate::origin::Origin;
+use crate::receiving::Receiving;
+
+/// Address and port of the client, and how it writes the address of the server.
+const CLIENT: HeaderName = HeaderName::from_static("orcas-front-client");
+const SCHEME: HeaderName = HeaderName::from_static("orcas-front-scheme");
+/// Connections that are kept while nobody needs them.
+const IDLE_MAX: usize = 32;
+
+type Sender = SendRequest<Receiving>;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+pub struct Application {
+    path: PathBuf,
+    idle: Arc<Mutex<Vec<Sender>>>,
+}
+
+impl Application {
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, idle: Arc::default() }
+    }
+
+    /// The answer to a request.
+    pub async fn ask(&self, parts: &Parts, body: Receiving, origin: &Origin) -> Result<Response<Incoming>, Failure> {
+        let mut request = Request::new(body);
+        *request.method_mut() = parts.method.clone();
+        *request.uri_mut() = Uri::from(parts.uri.path_and_query().cloned().ok_or("a target has no path")?);
+        *request.version_mut() = Version::HTTP_11;
+        *request.headers_mut() = parts.headers.clone();
+        let headers = request.headers_mut();
+        // What concerns the connection of the client alone.
+        for name in [CONNECTION, EXPECT, UPGRADE] {
+            headers.remove(name);
+        }
+        headers.insert(CLIENT, HeaderValue::try_from(origin.client.to_string())?);
+        headers.insert(SCHEME, HeaderValue::from_static(origin.scheme()));
+        let (mut sender, answer) = self.send(request).await?;
+        let idle = Arc::clone(&self.idle);
+        tokio::spawn(async move {
+            // It is ready again when the answer is read.
+            if sender.ready().await.is_ok() {
+                let mut idle = idle.lock();
+                if idle.len() < IDLE_MAX {
+                    idle.push(sender);
+                }
+            }
+        });
+        let mut answer = answer;
+        answer.headers_mut().remove(TRANSFER_ENCODING);
+        Ok(answer)
+    }
+
+    /// Sends it over a connection that is kept, or over a new one if that has ended meanwhile.
+    async fn send(&self, mut request: Request<Receiving>) -> Result<(Sender, Response<Incoming>), Failure> {
+        while let Some(mut sender) = self.take() {
+            match sender.try_send_request(request).await {
+                Ok(answer) => return Ok((sender, answer)),
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(error.into_error().into()),
+                },
+            }
+        }
+        let stream = UnixStream::connect(&self.path).await?;
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        let answer = sender.send_request(request).await?;
+        Ok((sender, answer))
+    }
+
+    fn take(&self) -> Option<Sender> {
+        let mut idle = self.idle.lock();
+        std::iter::from_fn(|| idle.pop()).find(|sender| sender.is_ready())
+    }
+}

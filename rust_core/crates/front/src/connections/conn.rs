@@ -1,0 +1,281 @@
+//! The state of one connection that its task, its requests and the clock share: how far the present request is, and how
+//! the connection is to end.
+//!
+//! The clock ticks once a second for each connection, so a request needs no timer. Must not know HTTP beyond the stages of
+//! a request.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use crate::connections::limits::Limits;
+use crate::connections::refusals::{self, Refusal};
+use crate::connections::tls;
+
+/// The least rate of a body, against clients that send slowly on purpose.
+const BODY_BYTES_PER_SECOND: f64 = 1024.0;
+/// Bytes of a head that are kept beyond its limit, so that it is seen that it is too long.
+const HEAD_SLACK: usize = 1024;
+
+/// Between two looks whether a client has gone that has sent its next request already.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How a connection is to end.
+#[derive(Clone, Copy, Debug)]
+pub enum Order {
+    /// After the request under way.
+    Close,
+    /// With this answer, if none has begun.
+    Refuse(&'static Refusal),
+    Abort,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Idle,
+    /// A head is arriving.
+    Head,
+    /// A request is being answered.
+    Busy,
+}
+
+pub struct Conn {
+    pub socket: Arc<TcpStream>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    stage: Stage,
+    /// Seconds since the stage began, or since the last progress.
+    age: u32,
+    /// What has arrived of the head.
+    head: Vec<u8>,
+    /// Bytes of the present body, those that the last tick saw, and the seconds by which its sender is behind.
+    received: u64,
+    seen: u64,
+    behind: f64,
+    /// A request waits for its sender, and only for its sender.
+    awaits_body: bool,
+    /// The socket takes no more at the moment.
+    write_waits: bool,
+    written: u64,
+    written_seen: u64,
+    /// Something of what was written may still be in hyper's buffers.
+    is_dirty: bool,
+    /// The client asked for a 100 (Continue) before a body of no bytes.
+    wants_continue: bool,
+    /// The present request has its answer, or a part of it.
+    responded: bool,
+    /// A body was left unread.
+    unread: bool,
+    is_head_request: bool,
+    order: Option<Order>,
+    task: Option<Waker>,
+}
+
+impl Conn {
+    pub fn new(socket: Arc<TcpStream>) -> Arc<Self> {
+        Arc::new(Self { socket, state: Mutex::default() })
+    }
+
+    /// The order that the connection's task follows; it is woken for the next one.
+    pub fn order(&self, waker: &Waker) -> Option<Order> {
+        let mut state = self.state.lock();
+        if !state.task.as_ref().is_some_and(|task| task.will_wake(waker)) {
+            state.task = Some(waker.clone());
+        }
+        state.order
+    }
+
+    pub fn end(&self, order: Order) {
+        let mut state = self.state.lock();
+        // The first refusal stays; only an abort is more.
+        if matches!(state.order, None | Some(Order::Close)) || matches!(order, Order::Abort) {
+            state.order = Some(order);
+        }
+        let task = state.task.take();
+        drop(state);
+        task.into_iter().for_each(Waker::wake);
+    }
+
+    /// The answer that the connection gives in place of the application.
+    pub fn refusal(&self) -> Option<&'static Refusal> {
+        match self.state.lock().order {
+            Some(Order::Refuse(refusal)) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// Bytes have arrived that no parser has seen yet.
+    pub fn read(&self, bytes: &[u8], limits: &Limits) {
+        let mut state = self.state.lock();
+        if state.stage == Stage::Idle {
+            (state.stage, state.age) = (Stage::Head, 0);
+            state.head.clear();
+        }
+        if state.stage == Stage::Head {
+            let room = (limits.head_size_max + HEAD_SLACK).saturating_sub(state.head.len());
+            state.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+
+    pub fn written(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        state.written += bytes as u64;
+        (state.write_waits, state.is_dirty) = (false, true);
+    }
+
+    pub fn flushed(&self) {
+        self.state.lock().is_dirty = false;
+    }
+
+    /// Sends a 100 (Continue) before the answer to the present request. False: an earlier answer is still on its way.
+    pub fn send_continue(&self) -> bool {
+        let mut state = self.state.lock();
+        state.wants_continue = !state.is_dirty;
+        state.wants_continue
+    }
+
+    pub fn take_continue(&self) -> bool {
+        std::mem::take(&mut self.state.lock().wants_continue)
+    }
+
+    pub fn write_waits(&self) {
+        self.state.lock().write_waits = true;
+    }
+
+    /// A request begins. Returns the bytes that its head arrived in, if it was not sent behind another request.
+    pub fn begin(&self, is_head_request: bool) -> Vec<u8> {
+        let mut state = self.state.lock();
+        state.stage = Stage::Busy;
+        (state.received, state.seen, state.behind) = (0, 0, 0.0);
+        (state.awaits_body, state.responded, state.is_head_request) = (false, false, is_head_request);
+        std::mem::take(&mut state.head)
+    }
+
+    /// Gives the memory of `begin` back.
+    pub fn keep(&self, mut head: Vec<u8>) {
+        head.clear();
+        self.state.lock().head = head;
+    }
+
+    /// The answer to the request begins.
+    pub fn respond(&self) {
+        self.state.lock().responded = true;
+    }
+
+    pub fn leave_unread(&self) {
+        self.state.lock().unread = true;
+    }
+
+    /// The request is done.
+    pub fn idle(&self) {
+        let mut state = self.state.lock();
+        (state.stage, state.age, state.awaits_body) = (Stage::Idle, 0, false);
+    }
+
+    pub fn await_body(&self) {
+        self.state.lock().awaits_body = true;
+    }
+
+    pub fn body_arrived(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        state.received += bytes as u64;
+        state.awaits_body = false;
+    }
+
+    pub fn facts(&self) -> Facts {
+        let state = self.state.lock();
+        let is_busy = state.stage == Stage::Busy;
+        Facts {
+            is_busy,
+            responded: is_busy && state.responded,
+            unread: state.unread,
+            is_head_request: is_busy && state.is_head_request,
+            speaks_tls: state.head.first() == Some(&tls::HANDSHAKE),
+        }
+    }
+
+    /// Waits until the client sends nothing more, which is all that is heard of one that has gone.
+    pub async fn gone(&self) {
+        loop {
+            match self.socket.ready(Interest::READABLE).await {
+                Ok(ready) if !ready.is_read_closed() => {}
+                Ok(_) | Err(_) => return,
+            }
+            // The next request has arrived already.
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// A second has passed: ends what takes too long.
+    pub fn tick(&self, limits: &Limits) {
+        let mut state = self.state.lock();
+        state.age += 1;
+        let order = if state.write_waits {
+            // A client that reads slowly may take as long as it makes any progress.
+            if state.written != state.written_seen {
+                (state.written_seen, state.age) = (state.written, 0);
+            }
+            (state.age > limits.body_sec).then_some(Order::Abort)
+        } else {
+            match state.stage {
+                Stage::Busy => {
+                    state.age = 0;
+                    let too_slow = state.awaits_body && state.falls_behind(limits);
+                    too_slow.then_some(Order::Refuse(&refusals::SLOW_BODY))
+                }
+                Stage::Head => (state.age > limits.head_sec).then_some(Order::Refuse(&refusals::SLOW_HEAD)),
+                Stage::Idle => (state.age > limits.idle_sec).then_some(Order::Close),
+            }
+        };
+        drop(state);
+        if let Some(order) = order {
+            self.end(order);
+        }
+    }
+
+    /// The server stops: what is idle ends now, what is busy after its request.
+    pub fn drain(&self) {
+        self.end(Order::Close);
+    }
+
+    /// Whether it was told to end, whatever happens.
+    pub fn is_ending(&self) -> bool {
+        matches!(self.state.lock().order, Some(Order::Abort | Order::Refuse(_)))
+    }
+
+    /// The time to drain is over.
+    pub fn cut(&self) {
+        let facts = self.facts();
+        self.end(if facts.is_busy && !facts.responded { Order::Refuse(&refusals::STOPPING) } else { Order::Abort });
+    }
+}
+
+/// What the end of a connection depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    pub is_busy: bool,
+    pub responded: bool,
+    pub unread: bool,
+    pub is_head_request: bool,
+    /// The client speaks TLS.
+    pub speaks_tls: bool,
+}
+
+impl State {
+    /// Accounts for a second more. Whether the sender is then further behind the least rate than it may be.
+    fn falls_behind(&mut self, limits: &Limits) -> bool {
+        // Nothing is saved up, so a fast start does not make up for a stall.
+        let earned = (self.received - self.seen) as f64 / BODY_BYTES_PER_SECOND;
+        self.seen = self.received;
+        self.behind = (self.behind - earned).max(0.0) + 1.0;
+        self.behind > f64::from(limits.body_sec)
+    }
+}

@@ -1,0 +1,33 @@
+//! What the operator allows to connections.
+
+use std::path::PathBuf;
+
+use crate::connections::proxies::Proxies;
+
+#[derive(Clone, Debug)]
+pub struct FrontOptions {
+    /// Threads, each with an event loop of its own.
+    pub threads: usize,
+    pub limits: Limits,
+    /// Names below which buckets are hosts, and that of websites: `/_orcas/` is a key there.
+    pub domains: Vec<String>,
+    pub website_host: Option<String>,
+    /// Where the application listens that answers what is not S3.
+    pub application: PathBuf,
+    /// Whose word counts about where a request comes from.
+    pub trusted_proxies: Proxies,
+    /// A server with published keys answers only to these names and to those of this machine.
+    pub own_names: Option<Vec<String>>,
+    /// Bytes of bodies in memory that are not complete; a share of it for senders that are not known yet.
+    pub body_budget: u64,
+}
+
+/// Seconds, except the first.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes.
+    pub head_size_max: usize,
+    pub head_sec: u32,
+    pub body_sec: u32,
+    pub idle_sec: u32,
+}

@@ -1,0 +1,142 @@
+//! What the requests of one runtime thread share, and what those of all threads do.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use http::HeaderValue;
+use parking_lot::Mutex;
+
+use crate::application::Application;
+use crate::connections::conn::Conn;
+use crate::connections::limits::FrontOptions;
+use crate::connections::tls::Tls;
+use crate::pending::Pending;
+use crate::waits::Waits;
+use orcas_gateway::gateway::now_ms;
+use orcas_gateway::{Gateway, Responder};
+
+/// The share of the budget for bodies that incomplete small ones may hold, and that of senders who are not known yet.
+const PENDING_SHARE: u64 = 2;
+const STRANGERS_SHARE: u64 = 8;
+
+/// What all threads share.
+pub struct Shared {
+    pub gateway: Arc<Gateway>,
+    pub options: FrontOptions,
+    /// The application answers everything.
+    pub is_held: AtomicBool,
+    /// Buckets that the application fetches objects for.
+    origins: Mutex<Arc<HashSet<Vec<u8>>>>,
+    pub pending: Pending,
+    pub strangers: Pending,
+    /// How often connections were ended, by error code.
+    refused: Mutex<BTreeMap<&'static str, u64>>,
+    next_conn: AtomicU64,
+    pub tls: Tls,
+}
+
+impl Shared {
+    pub fn new(gateway: Arc<Gateway>, options: FrontOptions) -> Arc<Self> {
+        Arc::new(Self {
+            gateway,
+            is_held: AtomicBool::new(false),
+            origins: Mutex::default(),
+            pending: Pending::new(options.body_budget / PENDING_SHARE),
+            strangers: Pending::new(options.body_budget / STRANGERS_SHARE),
+            options,
+            refused: Mutex::default(),
+            next_conn: AtomicU64::new(0),
+            tls: Tls::default(),
+        })
+    }
+
+    pub fn set_origins(&self, buckets: HashSet<Vec<u8>>) {
+        *self.origins.lock() = Arc::new(buckets);
+    }
+
+    pub fn has_origin(&self, bucket: &[u8]) -> bool {
+        let origins = Arc::clone(&self.origins.lock());
+        origins.contains(bucket)
+    }
+
+    /// A connection was ended with an error of this code.
+    pub fn count(&self, code: &'static str) {
+        *self.refused.lock().entry(code).or_default() += 1;
+    }
+
+    pub fn refused(&self) -> BTreeMap<&'static str, u64> {
+        self.refused.lock().clone()
+    }
+}
+
+/// What the requests of one thread share.
+pub struct Context {
+    pub shared: Arc<Shared>,
+    pub waits: Arc<Waits>,
+    /// The same, as the gateway knows it.
+    pub responder: Arc<dyn Responder>,
+    pub application: Application,
+    date: Mutex<HeaderValue>,
+    conns: Mutex<HashMap<u64, Arc<Conn>>>,
+}
+
+impl Context {
+    pub fn new(shared: &Arc<Shared>) -> Arc<Self> {
+        let waits = Arc::<Waits>::default();
+        Arc::new(Self {
+            shared: Arc::clone(shared),
+            responder: Arc::clone(&waits) as Arc<dyn Responder>,
+            waits,
+            application: Application::new(shared.options.application.clone()),
+            date: Mutex::new(date_now()),
+            conns: Mutex::default(),
+        })
+    }
+
+    /// The value of Date.
+    pub fn date(&self) -> HeaderValue {
+        self.date.lock().clone()
+    }
+
+    /// A second has passed.
+    pub fn tick(&self) {
+        *self.date.lock() = date_now();
+        for conn in self.conns() {
+            conn.tick(&self.shared.options.limits);
+        }
+    }
+
+    /// The connections that are open.
+    pub fn conns(&self) -> Vec<Arc<Conn>> {
+        self.conns.lock().values().cloned().collect()
+    }
+
+    pub fn count_conns(&self) -> usize {
+        self.conns.lock().len()
+    }
+
+    /// A connection is open until the return value is dropped.
+    pub fn open(self: &Arc<Self>, conn: &Arc<Conn>) -> Open {
+        let number = self.shared.next_conn.fetch_add(1, Ordering::Relaxed);
+        self.conns.lock().insert(number, Arc::clone(conn));
+        Open { context: Arc::clone(self), number }
+    }
+}
+
+pub struct Open {
+    context: Arc<Context>,
+    number: u64,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.context.conns.lock().remove(&self.number);
+    }
+}
+
+fn date_now() -> HeaderValue {
+    let now = UNIX_EPOCH + Duration::from_millis(now_ms().unsigned_abs());
+    HeaderValue::try_from(httpdate::fmt_http_date(now)).unwrap_or(HeaderValue::from_static(""))
+}

@@ -1,0 +1,399 @@
+//! One request and its answer: the head is checked and admitted, the body arrives as the request plans to, the operation
+//! runs, and its answer is sent.
+//!
+//! No byte of a body is received before the head is verified; so `Expect: 100-continue` is answered then. The verified
+//! request says how its body is received, so operations need no code here.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONNECTION, DATE};
+use http::{Response, StatusCode};
+use http_body::Body as _;
+use hyper::body::Incoming;
+
+use crate::answer::{self, AnswerBody, Content, Pieces};
+use crate::connections::conn::{Conn, Order};
+use crate::connections::refusals::{self, Refusal};
+use crate::context::Context;
+use crate::head::Head;
+use crate::life::{Admitted, Life};
+use crate::origin::Origin;
+use crate::receiving::{Gone, Receiving};
+use crate::route;
+use crate::waits::Slot;
+use orcas_bodies::stream::{Flow, PIECE_MAX};
+use orcas_gateway::gateway::now_ms;
+use orcas_gateway::{
+    Begun, BodyPlan, Completion, FormAdmission, FormHead, Ingress, Reply, Request, Responder, Response as Answer,
+    ResponseBody, ResponseSummary,
+};
+
+/// Answers one request of a connection with this origin.
+pub async fn answer(
+    context: Arc<Context>,
+    conn: Arc<Conn>,
+    origin: Origin,
+    request: http::Request<Incoming>,
+) -> Result<Response<AnswerBody>, Infallible> {
+    let mut exchange = Exchange { context, conn, origin };
+    let response = exchange.run(request).await;
+    exchange.conn.respond();
+    Ok(response)
+}
+
+struct Exchange {
+    context: Arc<Context>,
+    conn: Arc<Conn>,
+    origin: Origin,
+}
+
+impl Exchange {
+    async fn run(&mut self, request: http::Request<Incoming>) -> Response<AnswerBody> {
+        let (parts, body) = request.into_parts();
+        let raw = self.conn.begin(parts.method == http::Method::HEAD);
+        let checked = Head::check(parts, &raw, self.context.shared.options.limits.head_size_max);
+        self.conn.keep(raw);
+        let head = match checked {
+            Ok(head) => Arc::new(head),
+            Err((_, refusal)) => return self.refuse(refusal),
+        };
+        let mut body = Receiving::new(body, Arc::clone(&self.conn));
+        self.origin = self.origin.said_by(&self.context.shared.options.trusted_proxies, &head.parts().headers);
+        let shared = &self.context.shared;
+        if route::is_for_application(shared, &head) {
+            return self.pass(&head, body).await;
+        }
+        let begun = {
+            let pairs = head.pairs();
+            let request = head.as_request(&pairs);
+            if route::is_audited(shared, &head, &request) {
+                None
+            } else {
+                let ingress = self.ingress();
+                Some((shared.gateway.begin(&request, &ingress, &self.context.responder), ingress.began))
+            }
+        };
+        let Some((begun, began)) = begun else { return self.pass(&head, body).await };
+        let life = |admitted| Life::new(shared, &self.conn, (&head, self.origin), admitted);
+        let (mut life, answered) = match begun {
+            Begun::Request(request) => {
+                let life = life(Admitted::Request(Arc::clone(&request)));
+                // A presigned address may hide what a header would say.
+                let answered = match request.audited() {
+                    Some(_) => Err(Stop::Passed),
+                    None => self.execute(&request, &mut body).await,
+                };
+                (life, answered)
+            }
+            Begun::Form(form) => {
+                let mut life = life(Admitted::Form(Arc::clone(form.tally())));
+                let answered = self.submit(form, &mut body, &mut life.admitted).await;
+                (life, answered)
+            }
+            Begun::Refused(answer, trace) => {
+                let mut summary = ResponseSummary::of(&answer);
+                (summary.began, summary.trace) = (Some(began), trace);
+                let life = life(Admitted::Refused(Box::new(summary)));
+                if route::is_for_another_service(&head) {
+                    drop(life);
+                    return self.pass(&head, body).await;
+                }
+                (life, Ok(*answer))
+            }
+        };
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(Stop::Gone) => {
+                drop(life);
+                return self.ended().await;
+            }
+            Err(Stop::Passed) => {
+                drop(life);
+                return self.pass(&head, body).await;
+            }
+        };
+        if answer.lacks_object() && self.is_pulled(&life) {
+            life.answer(Some(ResponseSummary::of(&answer)), answer.headers);
+            life.sent();
+            drop(life);
+            return self.pass(&head, body).await;
+        }
+        self.respond(answer, life, &head, &body)
+    }
+
+    fn ingress(&self) -> Ingress {
+        Ingress {
+            client: Some(self.origin.ip()),
+            is_tls: self.origin.is_tls,
+            mount_length: 0,
+            began: Instant::now(),
+            time_ms: now_ms(),
+        }
+    }
+
+    /// Receives the body of a request as it plans to, and executes it.
+    async fn execute(&self, request: &Arc<dyn Request>, body: &mut Receiving) -> Result<Answer, Stop> {
+        match request.body() {
+            BodyPlan::None if request.in_pieces() => self.run_in_pieces(request).await,
+            BodyPlan::None => self.start(request, b"").await,
+            plan @ BodyPlan::Whole(_) => {
+                let content = self.collect(request, body, plan.whole_max()).await?;
+                // Memory of the budget is taken only now, so an incomplete body keeps none from others.
+                let slot = self.slot();
+                if !Arc::clone(request).admit(slot.number()) {
+                    slot.wait().await;
+                }
+                self.start(request, &content).await
+            }
+            BodyPlan::Stream(_) => self.store(request, body).await,
+        }
+    }
+
+    async fn start(&self, request: &Arc<dyn Request>, content: &[u8]) -> Result<Answer, Stop> {
+        let slot = self.slot();
+        match Arc::clone(request).start(content, slot.number()) {
+            Some(answer) => Ok(answer),
+            None => self.completed(slot).await,
+        }
+    }
+
+    async fn completed(&self, slot: Slot) -> Result<Answer, Stop> {
+        match slot.wait().await {
+            Completion::Committed(request, result) => Ok(request.committed(result)),
+            Completion::Answered(answer) => Ok(answer),
+            // The gateway does not send them here.
+            Completion::Piece(_) | Completion::Resume => Err(Stop::Gone),
+        }
+    }
+
+    /// Executes a request that may take long, and gives it up when nobody waits for its answer.
+    async fn run_in_pieces(&self, request: &Arc<dyn Request>) -> Result<Answer, Stop> {
+        let abandoned = Abandoned(request);
+        tokio::select! {
+            answer = self.start(request, b"") => {
+                std::mem::forget(abandoned);
+                answer
+            }
+            () = self.conn.gone() => Err(Stop::Gone),
+        }
+    }
+
+    /// Receives a small body. Bytes beyond its limit are not read.
+    async fn collect(&self, request: &Arc<dyn Request>, body: &mut Receiving, max: u64) -> Result<Bytes, Stop> {
+        let Some(first) = body.next().await.transpose()? else {
+            request.body_read();
+            return Ok(Bytes::new());
+        };
+        if body.is_complete() {
+            request.body_read();
+            return Ok(first);
+        }
+        let counted = self.context.shared.pending.body(&self.conn, self.origin.ip());
+        counted.grow(first.len());
+        let mut content = BytesMut::from(&first[..]);
+        while content.len() as u64 <= max {
+            match body.next().await.transpose()? {
+                None => {
+                    request.body_read();
+                    break;
+                }
+                Some(piece) => {
+                    counted.grow(piece.len());
+                    content.extend_from_slice(&piece);
+                    if body.is_complete() {
+                        request.body_read();
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(content.freeze())
+    }
+
+    /// Receives a large body piece by piece, each of which waits for memory when it has arrived.
+    async fn store(&self, request: &Arc<dyn Request>, body: &mut Receiving) -> Result<Answer, Stop> {
+        let stream = request.open_body(&self.origin.ip().to_string()).ok_or(Stop::Gone)?;
+        'body: while let Some(piece) = body.next().await.transpose()? {
+            for piece in piece.chunks(PIECE_MAX as usize) {
+                loop {
+                    let slot = self.slot();
+                    let (waits, number) = (Arc::clone(&self.context.waits), slot.number());
+                    match stream.admit(Box::new(move || waits.complete(number, Completion::Resume))) {
+                        Flow::More => break,
+                        Flow::Wait => drop(slot.wait().await),
+                        Flow::Stop => break 'body,
+                    }
+                }
+                request.tally().add(piece.len());
+                stream.push(piece);
+            }
+            if body.is_complete() {
+                break;
+            }
+        }
+        if body.is_complete() {
+            request.body_read();
+        }
+        let slot = self.slot();
+        request.tally().end();
+        stream.finish(Reply::new(Arc::clone(request) as Arc<_>, slot.number()));
+        self.completed(slot).await
+    }
+
+    /// Receives a form, and executes the request that its fields make with the file as the body.
+    async fn submit(
+        &self,
+        mut form: Box<FormHead>,
+        body: &mut Receiving,
+        admitted: &mut Admitted,
+    ) -> Result<Answer, Stop> {
+        let gateway = &self.context.shared.gateway;
+        let counted = self.context.shared.strangers.body(&self.conn, self.origin.ip());
+        // What has come of it, for the application if that has to write down a change of rights first.
+        let mut seen = BytesMut::new();
+        loop {
+            let piece = body.next().await.transpose()?.unwrap_or_default();
+            seen.extend_from_slice(&piece);
+            let is_last = piece.is_empty() || body.is_complete();
+            match form.push(gateway, &piece, is_last) {
+                Err(same) => {
+                    form = same;
+                    counted.grow(piece.len());
+                }
+                Ok(FormAdmission { request: Ok(request), .. }) if request.audited().is_some() => {
+                    body.give_back(seen.freeze());
+                    return Err(Stop::Passed);
+                }
+                Ok(FormAdmission { request: Ok(request), taken }) => {
+                    drop(counted);
+                    *admitted = Admitted::Request(Arc::clone(&request));
+                    body.give_back(piece.slice(taken..));
+                    return self.execute(&request, body).await;
+                }
+                Ok(FormAdmission { request: Err(answer), .. }) => return Ok(*answer),
+            }
+        }
+    }
+
+    /// Whether the application may fetch what a request lacks.
+    fn is_pulled(&self, life: &Life) -> bool {
+        let Admitted::Request(request) = &life.admitted else { return false };
+        request.pulled().is_some_and(|(bucket, _)| self.context.shared.has_origin(bucket.as_bytes()))
+    }
+
+    fn respond(&self, mut answer: Answer, mut life: Box<Life>, head: &Head, body: &Receiving) -> Response<AnswerBody> {
+        if let Some(note) = answer.error.take() {
+            life.report(answer.status, &note);
+        }
+        let mut headers = answer::headers_of(&answer.headers, self.context.date());
+        let unread = head.has_body && !body.is_complete();
+        let continues = !head.expects_continue || head.has_body || self.conn.send_continue();
+        if answer.closes || unread || head.is_last() || !continues {
+            answer::close(&mut headers);
+        }
+        if unread {
+            self.conn.leave_unread();
+        }
+        let summary = match &life.admitted {
+            Admitted::Refused(_) => None,
+            Admitted::Request(_) | Admitted::Form(_) => Some(ResponseSummary::of(&answer)),
+        };
+        life.answer(summary, answer.headers);
+        let content = match answer.body {
+            ResponseBody::Empty => Content::Empty,
+            ResponseBody::Bytes(bytes) if bytes.is_empty() => Content::Empty,
+            ResponseBody::Bytes(bytes) => Content::Whole(bytes.into()),
+            ResponseBody::Pieces(download) => {
+                Content::Pieces(Pieces::new(download, &self.context.waits, life.delivery().cloned()))
+            }
+        };
+        let mut response = Response::new(AnswerBody::new(content, Some(life), &self.conn));
+        *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        *response.headers_mut() = headers;
+        response
+    }
+
+    /// Passes the request on to the application, and its answer back.
+    async fn pass(&self, head: &Head, body: Receiving) -> Response<AnswerBody> {
+        let asked = self.context.application.ask(head.parts(), body, &self.origin).await;
+        let (mut parts, body) = match asked {
+            Ok(answer) => answer.into_parts(),
+            Err(_) if self.conn.is_ending() => return self.ended().await,
+            Err(error) => {
+                tracing::error!(%error, path = head.path(), "The application did not answer");
+                return self.refuse(&refusals::FAILED);
+            }
+        };
+        parts.headers.insert(DATE, self.context.date());
+        let closes = parts.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
+        if closes {
+            self.conn.leave_unread();
+        } else {
+            parts.headers.remove(CONNECTION);
+        }
+        if head.is_last() {
+            answer::close(&mut parts.headers);
+        }
+        // Without an end of its own it ends with its client.
+        let gone = body.size_hint().exact().is_none().then(|| {
+            let conn = Arc::clone(&self.conn);
+            Box::pin(async move { conn.gone().await }) as _
+        });
+        let body = AnswerBody::new(Content::Passed { body, gone }, None, &self.conn);
+        Response::from_parts(parts, body)
+    }
+
+    /// Nobody waits for an answer: the connection ends, and this with it.
+    async fn ended(&self) -> Response<AnswerBody> {
+        if !self.conn.is_ending() {
+            self.conn.end(Order::Abort);
+        }
+        std::future::pending().await
+    }
+
+    fn refuse(&self, refusal: &'static Refusal) -> Response<AnswerBody> {
+        let shared = &self.context.shared;
+        let request_id = shared.gateway.next_request_id();
+        let request_id = std::str::from_utf8(&request_id).unwrap_or_default();
+        shared.count(refusal.code);
+        report(refusal, request_id, &self.origin);
+        self.conn.leave_unread();
+        answer::refused(refusal, request_id, self.context.date(), &self.conn)
+    }
+
+    fn slot(&self) -> Slot {
+        self.context.waits.slot()
+    }
+}
+
+/// Logs what was refused before it was a request.
+pub fn report(refusal: &Refusal, request_id: &str, origin: &Origin) {
+    let Refusal { status, code, message } = refusal;
+    tracing::info!(status, code, client = %origin, request_id, cause = message, "Request refused");
+}
+
+/// Why a request gets no answer here.
+enum Stop {
+    /// Its client has gone.
+    Gone,
+    /// The application answers it.
+    Passed,
+}
+
+impl From<Gone> for Stop {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+/// Gives a request up when it is dropped.
+struct Abandoned<'a>(&'a Arc<dyn Request>);
+
+impl Drop for Abandoned<'_> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}

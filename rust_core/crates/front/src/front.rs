@@ -1,0 +1,142 @@
+//! The front as a whole: its threads, and how they start and stop.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+
+use crate::connections::limits::FrontOptions;
+use crate::context::{Context, Shared};
+use crate::worker::{self, Phase};
+use orcas_gateway::Gateway;
+
+/// Time that requests have to end that were cut off.
+const CUT: Duration = Duration::from_secs(5);
+
+pub struct Front {
+    shared: Arc<Shared>,
+    contexts: Vec<Arc<Context>>,
+    phase: watch::Sender<Phase>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// A child of a fork has none of the threads.
+    process: u32,
+}
+
+impl Front {
+    /// Serves connections to `listener`, which listens already and outlives the front. With a certificate and its key
+    /// (PEM), they speak TLS.
+    pub fn start(
+        gateway: Arc<Gateway>,
+        listener: BorrowedFd<'_>,
+        options: FrontOptions,
+        certificate: Option<(&[u8], &[u8])>,
+    ) -> io::Result<Self> {
+        let threads = options.threads.max(1);
+        let shared = Shared::new(gateway, options);
+        if let Some((chain, key)) = certificate {
+            shared.tls.use_certificate(chain, key).map_err(io::Error::other)?;
+        }
+        let (phase, told) = watch::channel(Phase::Serve);
+        let front = Self {
+            contexts: (0..threads).map(|_| Context::new(&shared)).collect(),
+            shared,
+            phase,
+            threads: Mutex::default(),
+            process: std::process::id(),
+        };
+        for context in &front.contexts {
+            let listener = listener.try_clone_to_owned()?;
+            rustix::io::ioctl_fionbio(&listener, true)?;
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let (context, told) = (Arc::clone(context), told.clone());
+            let thread = std::thread::Builder::new().name("orcas-front".into()).spawn(move || {
+                if let Err(error) = runtime.block_on(worker::run(context, listener, told)) {
+                    tracing::error!(%error, "A thread of the listener has ended");
+                }
+            })?;
+            front.threads.lock().push(thread);
+        }
+        Ok(front)
+    }
+
+    /// Accepts no more and gives requests under way `patience` to end. Returns how many were cut off. Blocks.
+    ///
+    /// # Errors
+    /// In a child of the process that has started the front.
+    pub fn stop(&self, patience: Duration) -> io::Result<usize> {
+        if self.process != std::process::id() {
+            return Err(io::Error::other("the listener belongs to the process that has started it, not to its child"));
+        }
+        self.phase.send_if_modified(|phase| {
+            let is_new = *phase < Phase::Drain;
+            *phase = Phase::Drain.max(*phase);
+            is_new
+        });
+        let threads = std::mem::take(&mut *self.threads.lock());
+        let wait = |until: Instant| {
+            while threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            threads.iter().all(JoinHandle::is_finished)
+        };
+        let until = Instant::now() + patience;
+        while *self.phase.borrow() < Phase::Cut && Instant::now() < until {
+            if wait(Instant::now() + Duration::from_millis(50)) {
+                break;
+            }
+        }
+        let cut = self.connections();
+        self.phase.send_replace(Phase::Cut);
+        if wait(Instant::now() + CUT) {
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+        }
+        Ok(cut)
+    }
+
+    /// Stops waiting in `stop`.
+    pub fn cut(&self) {
+        self.phase.send_replace(Phase::Cut);
+    }
+
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        self.contexts.iter().map(|context| context.count_conns()).sum()
+    }
+
+    /// How often connections were ended with an answer of their own, by error code.
+    pub fn refused(&self) -> BTreeMap<&'static str, u64> {
+        self.shared.refused()
+    }
+
+    /// The buckets for which the application fetches what they lack.
+    pub fn set_origins(&self, buckets: HashSet<Vec<u8>>) {
+        self.shared.set_origins(buckets);
+    }
+
+    /// Connections speak TLS from now on, with this certificate and its key (PEM).
+    ///
+    /// # Errors
+    /// Says why they cannot be used; then those before stay.
+    pub fn use_certificate(&self, chain: &[u8], key: &[u8]) -> Result<(), String> {
+        self.shared.tls.use_certificate(chain, key)
+    }
+
+    /// Whether the application answers everything.
+    pub fn hold(&self, is_held: bool) {
+        self.shared.is_held.store(is_held, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        // The threads end by themselves: nothing waits for them here.
+        self.phase.send_replace(Phase::Cut);
+    }
+}

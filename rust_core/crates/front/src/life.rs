@@ -1,0 +1,158 @@
+//! A request of S3 from its head to its end: whatever becomes of it, it is counted and logged exactly once, when this is
+//! dropped.
+
+use std::sync::Arc;
+
+use crate::connections::conn::Conn;
+use crate::context::Shared;
+use crate::head::Head;
+use crate::origin::Origin;
+use orcas_gateway::accounting::request_log::Logged;
+use orcas_gateway::accounting::tally::{Delivery, Tally};
+use orcas_gateway::{Admission, Done, ResponseSummary};
+use orcas_gateway::{ErrorNote, Gateway, Request};
+use orcas_s3::header_block::HeaderBlock;
+use orcas_telemetry::metrics::requests::Finished;
+
+/// What the gateway has made of the head.
+pub enum Admitted {
+    Request(Arc<dyn Request>),
+    /// A form whose fields have made no request yet.
+    Form(Arc<Tally>),
+    /// Refused; this is its answer, too.
+    Refused(Box<ResponseSummary>),
+}
+
+pub struct Life {
+    shared: Arc<Shared>,
+    conn: Arc<Conn>,
+    head: Arc<Head>,
+    origin: Origin,
+    pub admitted: Admitted,
+    answer: Option<Answered>,
+    is_sent: bool,
+}
+
+struct Answered {
+    /// `None` if it is that of a refusal.
+    summary: Option<ResponseSummary>,
+    lines: HeaderBlock,
+}
+
+impl Life {
+    /// Of a request with this head and origin.
+    pub fn new(
+        shared: &Arc<Shared>,
+        conn: &Arc<Conn>,
+        (head, origin): (&Arc<Head>, Origin),
+        admitted: Admitted,
+    ) -> Box<Self> {
+        let (shared, conn, head) = (Arc::clone(shared), Arc::clone(conn), Arc::clone(head));
+        Box::new(Self { shared, conn, head, origin, admitted, answer: None, is_sent: false })
+    }
+
+    /// The answer that is sent now. `summary`: unless it is that of the refusal.
+    pub fn answer(&mut self, summary: Option<ResponseSummary>, lines: HeaderBlock) {
+        self.answer = Some(Answered { summary, lines });
+    }
+
+    /// The whole answer was handed over to the socket.
+    pub fn sent(&mut self) {
+        self.is_sent = true;
+    }
+
+    /// What is counted of an answer that is sent in pieces.
+    pub fn delivery(&self) -> Option<&Arc<Delivery>> {
+        self.summary()?.delivery.as_ref()
+    }
+
+    fn summary(&self) -> Option<&ResponseSummary> {
+        let answered = self.answer.as_ref()?;
+        match (&answered.summary, &self.admitted) {
+            (Some(summary), _) => Some(summary),
+            (None, Admitted::Refused(summary)) => Some(summary),
+            (None, _) => None,
+        }
+    }
+
+    /// Logs an error.
+    pub fn report(&self, status: u16, note: &ErrorNote) {
+        let pairs = self.head.pairs();
+        let asked = self.shared.gateway.describe(&self.head.as_request(&pairs), 0);
+        let operation = asked.operation.map(|operation| operation.name());
+        let method = operation.is_none().then(|| self.head.method().as_str());
+        let path = asked.bucket.is_none().then(|| self.head.path());
+        let (bucket, key, access_key) = (asked.bucket.as_deref(), asked.key.as_deref(), asked.access_key.as_deref());
+        let request_id = std::str::from_utf8(&note.request_id).unwrap_or_default();
+        let (code, cause, likely_cause) = (note.code.as_str(), note.cause.as_str(), note.likely_cause.as_deref());
+        let client = self.origin;
+        macro_rules! tell {
+            ($level:ident, $said:literal) => {
+                tracing::$level!(
+                    status, code, operation, method, bucket, key, path, %client, access_key, request_id, cause,
+                    likely_cause, $said
+                )
+            };
+        }
+        match (note.at_fault, status) {
+            (true, 500) => tell!(error, "Request failed"),
+            (true, _) => tell!(warn, "Request failed"),
+            (false, _) => tell!(info, "Request refused"),
+        }
+    }
+
+    fn log(&self, gateway: &Gateway, done: &Done<'_>, finished: &Finished) {
+        let remote = self.origin.ip().to_string();
+        let logged = Logged { done, finished, remote: &remote };
+        if let Some(wanted) = gateway.log_noted(&logged) {
+            let pairs = self.head.pairs();
+            let answered = self.answer.as_ref().map_or(&b""[..], |answered| answered.lines.as_bytes());
+            gateway.log_head(&logged, wanted, &self.head.as_request(&pairs), self.head.version(), 0, answered);
+        }
+    }
+
+    /// Logs a request that was slow.
+    fn report_slow(&self, gateway: &Gateway, done: &Done<'_>, finished: &Finished) {
+        let Some(stages) = gateway.stages(done, finished).filter(|stages| stages.slow) else { return };
+        let pairs = self.head.pairs();
+        let asked = gateway.describe(&self.head.as_request(&pairs), 0);
+        let operation = asked.operation.map(|operation| operation.name());
+        let method = operation.is_none().then(|| self.head.method().as_str());
+        let steps: Vec<String> = stages.steps.iter().map(|(_, name, _, took)| format!("{name} {took:.6}")).collect();
+        let steps = steps.join(", ");
+        tracing::warn!(
+            operation,
+            method,
+            bucket = asked.bucket.as_deref(),
+            key = asked.key.as_deref(),
+            client = %self.origin,
+            total_sec = stages.total,
+            authenticate_sec = stages.authenticate,
+            receive_sec = stages.receive,
+            execute_sec = stages.execute,
+            send_sec = stages.send,
+            steps,
+            "Slow request"
+        );
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        let gateway = &self.shared.gateway;
+        let admission = match &self.admitted {
+            Admitted::Request(request) => Admission::Request(&**request),
+            Admitted::Form(tally) => Admission::Form(tally),
+            Admitted::Refused(summary) => Admission::Refusal(summary),
+        };
+        // What was sent of an answer in pieces is known; another was sent whole or not at all.
+        let response = self.summary().filter(|summary| self.is_sent || summary.delivery.is_some());
+        let refusal = self.conn.refusal().map(|refusal| (refusal.status, refusal.code));
+        let done = Done { admission, response, refusal };
+        let finished = gateway.finish(&done);
+        if gateway.logs_requests() {
+            self.log(gateway, &done, &finished);
+        }
+        self.report_slow(gateway, &done, &finished);
+    }
+}

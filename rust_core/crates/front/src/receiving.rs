@@ -1,0 +1,112 @@
+//! The body of a request as it arrives, piece by piece.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use crate::connections::conn::{Conn, Order};
+use crate::connections::refusals;
+
+/// The client has gone, or what it sends is no body. The connection ends.
+#[derive(Debug)]
+pub struct Gone;
+
+impl fmt::Display for Gone {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the client has gone")
+    }
+}
+
+impl std::error::Error for Gone {}
+
+pub struct Receiving {
+    body: Incoming,
+    /// What was taken and given back.
+    held: Option<Bytes>,
+    conn: Arc<Conn>,
+}
+
+impl Receiving {
+    pub fn new(body: Incoming, conn: Arc<Conn>) -> Self {
+        Self { body, held: None, conn }
+    }
+
+    /// The next piece; `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<Bytes, Gone>> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// As `next`. Trailers are dropped: only the head was signed.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Gone>>> {
+        if let Some(held) = self.held.take() {
+            return Poll::Ready(Some(Ok(held)));
+        }
+        loop {
+            let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+                self.conn.await_body();
+                return Poll::Pending;
+            };
+            let data = match frame {
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+                Some(Err(error)) => {
+                    // The connection ends. Where framing is broken, nobody knows where the next request begins.
+                    let order = if is_framing(&error) { Order::Refuse(&refusals::MALFORMED) } else { Order::Abort };
+                    self.conn.end(order);
+                    return Poll::Ready(Some(Err(Gone)));
+                }
+                None => {
+                    self.conn.body_arrived(0);
+                    return Poll::Ready(None);
+                }
+            };
+            self.conn.body_arrived(data.len());
+            if !data.is_empty() {
+                return Poll::Ready(Some(Ok(data)));
+            }
+        }
+    }
+
+    /// Whether nothing more comes.
+    pub fn is_complete(&self) -> bool {
+        self.held.is_none() && self.body.is_end_stream()
+    }
+
+    /// Gives back what was taken, as the next piece.
+    pub fn give_back(&mut self, rest: Bytes) {
+        if !rest.is_empty() {
+            self.held = Some(rest);
+        }
+    }
+}
+
+/// Whether the client has sent what is no body, and not just less than it announced.
+fn is_framing(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData))
+}
+
+/// As it is passed on to another server.
+impl Body for Receiving {
+    type Data = Bytes;
+    type Error = Gone;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
+        self.poll_next(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_complete()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let held = self.held.as_ref().map_or(0, |held| held.len() as u64);
+        self.body.size_hint().exact().map_or_else(SizeHint::new, |rest| SizeHint::with_exact(rest + held))
+    }
+}

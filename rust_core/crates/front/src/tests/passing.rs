@@ -1,0 +1,85 @@
+//! What the application answers.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc::{Receiver, channel};
+
+use super::Server;
+
+/// Answers every request like this, one connection each, and tells what came.
+fn application(server: &Server, answer: &'static str) -> Receiver<String> {
+    let listener = UnixListener::bind(server.directory.path().join("application")).unwrap();
+    let (told, heard) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let (mut seen, mut piece) = (Vec::new(), [0; 4096]);
+            while !seen.ends_with(b"\r\n\r\n") && !seen.ends_with(b"end") {
+                let read = stream.read(&mut piece).unwrap();
+                assert!(read > 0);
+                seen.extend_from_slice(&piece[..read]);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+            if told.send(String::from_utf8(seen).unwrap()).is_err() {
+                break;
+            }
+        }
+    });
+    heard
+}
+
+const ANSWER: &str = "HTTP/1.1 200 OK\r\nx-own: 1\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
+
+#[test]
+fn what_is_not_s3_is_passed_on_as_it_came() {
+    let server = Server::start();
+    let heard = application(&server, ANSWER);
+    for (request, line) in [
+        ("GET /_orcas/a%2Fb/../c?x=%20y HTTP/1.1\r\n", "GET /_orcas/a%2Fb/../c?x=%20y HTTP/1.1"),
+        ("GET /?Action=ListUsers HTTP/1.1\r\n", "GET /?Action=ListUsers HTTP/1.1"),
+        ("GET /b?prefix=&events=x HTTP/1.1\r\n", "GET /b?prefix=&events=x HTTP/1.1"),
+        ("GET / HTTP/1.1\r\nAccept: text/html\r\n", "GET / HTTP/1.1"),
+    ] {
+        let request = format!("{request}Host: some.where:1\r\nOrcas-Front-Client: 1.2.3.4:5\r\nX-Other: Kept\r\n\r\n");
+        let answer = server.exchange(request.as_bytes());
+        assert!(answer.contains("\r\nx-own: 1\r\n") && answer.ends_with("\r\n\r\nhello"), "{answer}");
+        let came = heard.recv().unwrap();
+        assert_eq!(came.lines().next(), Some(line));
+        assert!(came.contains("\r\nhost: some.where:1\r\n") && came.contains("\r\nx-other: Kept\r\n"), "{came}");
+        assert!(came.contains("\r\norcas-front-client: 127.0.0.1:") && !came.contains("1.2.3.4"), "{came}");
+        assert!(came.contains("\r\norcas-front-scheme: http\r\n"), "{came}");
+    }
+}
+
+#[test]
+fn a_body_is_passed_on() {
+    let server = Server::start();
+    let heard = application(&server, ANSWER);
+    let answer = server.exchange(
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+          Content-Length: 10\r\n\r\nAction=end",
+    );
+    assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
+    assert!(heard.recv().unwrap().ends_with("\r\n\r\nAction=end"));
+}
+
+#[test]
+fn changes_of_rights_are_passed_on_and_other_changes_are_not() {
+    let server = Server::start();
+    let heard = application(&server, ANSWER);
+    server.ask("PUT", "/bucket", "policy=", &[], b"end");
+    assert!(heard.recv().unwrap().starts_with("PUT /bucket?policy= HTTP/1.1\r\n"));
+    server.ask("PUT", "/bucket/k", "", &[("x-amz-acl", "public-read")], b"end");
+    assert!(heard.recv().unwrap().starts_with("PUT /bucket/k HTTP/1.1\r\n"));
+    let tags = b"<Tagging><TagSet></TagSet></Tagging>";
+    assert_eq!(server.ask("PUT", "/bucket/k", "", &[], b"end").status, 200);
+    assert_eq!(server.ask("PUT", "/bucket/k", "tagging=", &[], tags).status, 200);
+    assert!(heard.try_recv().is_err());
+}
+
+#[test]
+fn without_the_application_the_answer_is_an_error() {
+    let server = Server::start();
+    let answer = server.exchange(b"GET /_orcas/health/live HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("<Code>InternalError</Code>"), "{answer}");
+}

@@ -1,0 +1,156 @@
+//! One runtime thread: accepts connections from the shared socket and serves them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::connections::conn::Conn;
+use crate::connections::connection;
+use crate::connections::io::Socket;
+use crate::connections::{refusals, tls};
+use crate::context::Context;
+use crate::origin::Origin;
+
+/// The code under which metrics count handshakes that failed.
+const FAILED: &str = "TLSHandshakeFailed";
+const TICK: Duration = Duration::from_secs(1);
+/// Between two looks whether connections have ended, and how many of them there are when they were told to.
+const LOOK: Duration = Duration::from_millis(10);
+const FAREWELL_LOOKS: u32 = 100;
+/// Until the next attempt when there are no descriptors or no memory for another connection.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What the threads are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    Serve,
+    /// Accept no more, and end when nobody is served any more.
+    Drain,
+    /// End what is left.
+    Cut,
+}
+
+/// Serves until `phase` says otherwise. `listener` stays open in whoever has lent it.
+pub async fn run(context: Arc<Context>, listener: OwnedFd, mut phase: watch::Receiver<Phase>) -> io::Result<()> {
+    let distributing = tokio::spawn(Arc::clone(&context.waits).distribute());
+    let ticking = tokio::spawn(tick(Arc::clone(&context)));
+    let listener = TcpListener::from_std(listener.into())?;
+    while *phase.borrow() == Phase::Serve {
+        tokio::select! {
+            _ = phase.changed() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => begin(&context, stream, peer),
+                Err(error) if is_of_connection(&error) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "No connection can be accepted");
+                    sleep(PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    context.conns().iter().for_each(|conn| conn.drain());
+    let mut left = FAREWELL_LOOKS;
+    while context.count_conns() > 0 && left > 0 {
+        if *phase.borrow() == Phase::Cut {
+            if left == FAREWELL_LOOKS {
+                context.conns().iter().for_each(|conn| conn.cut());
+            }
+            left -= 1;
+        }
+        sleep(LOOK).await;
+    }
+    ticking.abort();
+    distributing.abort();
+    Ok(())
+}
+
+fn begin(context: &Arc<Context>, stream: TcpStream, peer: SocketAddr) {
+    // Answers are written whole.
+    let _ = stream.set_nodelay(true);
+    let stream = Arc::new(stream);
+    let conn = Conn::new(Arc::clone(&stream));
+    let open = context.open(&conn);
+    let context = Arc::clone(context);
+    let tls = context.shared.tls.config();
+    let origin = Origin { client: peer, is_tls: tls.is_some() };
+    tokio::spawn(async move {
+        match tls {
+            None => connection::serve(context, conn, Socket(stream), origin).await,
+            Some(config) => greet(context, conn, stream, config, origin).await,
+        }
+        drop(open);
+    });
+}
+
+/// Serves a connection with TLS, if its handshake ends in time.
+async fn greet(
+    context: Arc<Context>,
+    conn: Arc<Conn>,
+    stream: Arc<TcpStream>,
+    config: Arc<ServerConfig>,
+    origin: Origin,
+) {
+    let greeted = {
+        let mut handshake = context.shared.tls.begin();
+        let seconds = context.shared.options.limits.head_sec;
+        let greeting = async {
+            let mut first = [0];
+            match stream.peek(&mut first).await? {
+                0 => Ok(Greeted::Left),
+                _ if first == [tls::HANDSHAKE] => {
+                    let accepted = TlsAcceptor::from(config).accept(Socket(Arc::clone(&stream))).await?;
+                    Ok(Greeted::Tls(Box::new(accepted)))
+                }
+                _ => Ok(Greeted::Plain),
+            }
+        };
+        tokio::select! {
+            greeted = greeting => greeted.map_err(|error: io::Error| error.to_string()),
+            _ = &mut handshake.ended => Err("there were too many others".into()),
+            () = sleep(Duration::from_secs(seconds.into())) => Err(format!("it took more than {seconds} s")),
+        }
+    };
+    match greeted {
+        Ok(Greeted::Tls(stream)) => connection::serve(context, conn, *stream, origin).await,
+        Ok(Greeted::Plain) => {
+            connection::refuse(&context, Socket(stream), &origin, &refusals::NO_TLS).await;
+        }
+        Ok(Greeted::Left) => {}
+        Err(cause) => {
+            context.shared.count(FAILED);
+            tracing::info!(client = %origin, cause, "A TLS handshake failed");
+        }
+    }
+}
+
+enum Greeted {
+    Tls(Box<TlsStream<Socket>>),
+    /// The client does not speak TLS.
+    Plain,
+    Left,
+}
+
+async fn tick(context: Arc<Context>) {
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        context.tick();
+    }
+}
+
+/// Whether only one connection is concerned, which its client has ended already.
+fn is_of_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}

@@ -26,6 +26,7 @@ __all__ = [
     "EventListener",
     "EventParser",
     "Form",
+    "Front",
     "Health",
     "Keyring",
     "ListeningPermit",
@@ -761,6 +762,68 @@ def repair_store(settings: Settings, progress: CheckProgress, accept_loss: bool)
     Raises:
         StoreError: the store is locked, or cannot be read or written.
     """
+
+@type_check_only
+class FrontOptions(TypedDict):
+    """What the listener in Rust is told. `application`: the socket of the application; `own_names`: the only hosts."""
+
+    threads: int
+    application: str
+    domains: list[str]
+    website_host: str | None
+    trusted_proxies: list[str]
+    own_names: list[str] | None
+    body_budget: int
+    max_head_size: int
+    head_timeout_sec: int
+    body_timeout_sec: int
+    idle_timeout_sec: int
+
+@final
+class Front:
+    """Connections of clients, served by threads that never attach to the interpreter."""
+
+    @staticmethod
+    def start(core: Core, listener: int, options: FrontOptions, certificate: tuple[str, str] | None = None) -> Front:
+        """Serve connections to a socket that listens already, until `stop`. Keep the socket open until then.
+
+        `certificate`: that of the server and its key, as PEM; with them, connections speak TLS.
+
+        Raises:
+            OSError: threads cannot be started.
+        """
+
+    def stop(self, seconds: float) -> int:
+        """Accept no more, and give requests under way so many seconds to end. Blocks.
+
+        Returns:
+            How many connections were cut off.
+
+        Raises:
+            OSError: this process is a child of the one that has started it.
+        """
+
+    def cut(self) -> None:
+        """Let `stop` wait no longer."""
+
+    def connections(self) -> int:
+        """How many connections are open."""
+
+    def refusals(self) -> list[tuple[str, int]]:
+        """How often connections were ended with an answer of their own, by error code."""
+
+    def set_origins(self, buckets: list[str]) -> None:
+        """Name the buckets for which the application fetches the objects that they lack."""
+
+    def use_certificate(self, chain: str, key: str) -> None:
+        """Use another certificate from now on.
+
+        Raises:
+            ValueError: it cannot be used. That before stays.
+        """
+
+    def hold(self, held: bool) -> None:
+        """Let the application answer everything from now on, or no longer."""
 
 @type_check_only
 class LoadTarget(TypedDict):

@@ -22,6 +22,7 @@ from orcas._core import (
     ErrorNote,
     EventListener,
     Form,
+    Front,
     Keyring,
     ListeningPermit,
     Load,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from orcas._core import Description as Description
+    from orcas._core import FrontOptions as FrontOptions
     from orcas._core import KeyringOptions, Report
     from orcas._core import LoadReport as LoadReport
     from orcas._core import LoadTarget as LoadTarget
@@ -81,6 +83,7 @@ __all__ = [
     "ErrorNote",
     "EventListener",
     "Form",
+    "Front",
     "Keyring",
     "ListeningPermit",
     "Load",

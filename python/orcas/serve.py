@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import logging
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from importlib.util import find_spec
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 import uvloop
@@ -24,14 +26,19 @@ import uvloop
 from orcas.app import OpenStore, Orcas
 from orcas.control.files.address import Address, reachable, remove_address, write_address
 from orcas.errors import ConfigurationError, UnavailableError
+from orcas.front import check_listener, passed_on, start_front
 from orcas.http.certificate import Certificates
 from orcas.http.protocol import TICK_SECONDS, LimitedProtocol, limited_protocol
+from orcas.http.refusals import COUNTS
 from orcas.http.status import set_date
 from orcas.http.tls import TlsListener
 from orcas.settings.clients import server_url
 from orcas.settings.config import KIB, Settings
 from orcas.telemetry.logs import report_suppressed
 from orcas.version import orcas_version
+
+if TYPE_CHECKING:
+    from orcas.edge import Front
 
 # Time that clients have to read the end of a stream. A stop takes at most this longer for those that read nothing.
 _FAREWELL_SECONDS: Final = 1
@@ -40,6 +47,8 @@ _SILENT_SECONDS: Final = 3
 # Time for cancelled requests to end, after the drain time.
 _CANCEL_SECONDS: Final = 5
 _BACKLOG: Final = 2048
+# The longest time for which a connection of the listener in Rust is kept while it has no request.
+_KEPT_SECONDS: Final = 3600
 # Between two looks at the files of the certificate.
 _RENEW_SECONDS: Final = 1.0
 # libuv accepts one connection per listening descriptor in each turn of the event loop. With one descriptor, a burst of new
@@ -62,6 +71,8 @@ def run(app: Orcas, announce: Announce) -> None:
         UnavailableError: the address or the store is not available.
     """
     settings = app.settings
+    if settings.listener == "rust":
+        check_listener(settings)
     certificates = given_certificates(settings)
     with bound(settings.host, settings.port) as listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(app, listener, certificates, announce))
@@ -147,24 +158,10 @@ def address_of(
 
 
 async def _serve(app: Orcas, listener: socket.socket, certificates: Certificates | None, announce: Announce) -> None:
-    config = uvicorn.Config(
-        app,
-        http=limited_protocol(app.settings),
-        ws="none",
-        # The lifespan is entered below, so that its failure is one sentence, and so that it closes after the drain.
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        backlog=_BACKLOG,
-        timeout_graceful_shutdown=app.settings.drain_timeout_sec,
-    )
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    server = _Server(config, app.settings, stopping)
-    app.connections = lambda: len(server.server_state.connections)
+    server = _server(app, stopping)
+    app.connections = server.count_connections
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     loop.add_signal_handler(signal.SIGHUP, _hangup(app, server))
@@ -184,6 +181,8 @@ async def _serve(app: Orcas, listener: socket.socket, certificates: Certificates
         gc.enable()
 
         def publish() -> Address:
+            if isinstance(server, _FrontServer) and server.front is not None and certificates is not None:
+                server.front.use_certificate(*certificates.current.files)
             address = address_of(listener, app.settings, certificates, ca)
             try:
                 if not app.settings.salvage:
@@ -205,7 +204,10 @@ async def _serve(app: Orcas, listener: socket.socket, certificates: Certificates
         if certificates is not None:
             clocks.append(asyncio.create_task(_renew(certificates, publish)))
         try:
-            await server.serve(sockets=[listener] if certificates is not None else listeners(listener))
+            if isinstance(server, _FrontServer):
+                await server.serve_behind(listener, store)
+            else:
+                await server.serve(sockets=[listener] if certificates is not None else listeners(listener))
             await server.finish()
         finally:
             for clock in clocks:
@@ -214,6 +216,28 @@ async def _serve(app: Orcas, listener: socket.socket, certificates: Certificates
             if not app.settings.salvage:
                 remove_address(app.settings.data)
     log.info("Stopped")
+
+
+def _server(app: Orcas, stopping: asyncio.Event) -> _Server:
+    in_rust = app.settings.listener == "rust"
+    config = uvicorn.Config(
+        passed_on(app) if in_rust else app,
+        http="httptools" if in_rust else limited_protocol(app.settings),
+        ws="none",
+        # The lifespan is entered below, so that its failure is one sentence, and so that it closes after the drain.
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=app.settings.drain_timeout_sec,
+    )
+    if in_rust:
+        # The listener keeps its connections.
+        config.timeout_keep_alive = _KEPT_SECONDS
+    return (_FrontServer if in_rust else _Server)(config, app.settings, stopping)
 
 
 async def _renew(certificates: Certificates, publish: Callable[[], object]) -> None:
@@ -256,6 +280,10 @@ class _Server(uvicorn.Server):
         """When the certificate ends, in seconds since 1970, and whether newer files cannot be used; None without TLS."""
         certificates = self.certificates
         return None if certificates is None else (certificates.current.ends, certificates.failure is not None)
+
+    def count_connections(self) -> int:
+        """How many clients are connected."""
+        return len(self.server_state.connections)
 
     def stop(self) -> None:
         """Handle a stop signal: begin to drain. At the second one, stop waiting."""
@@ -363,3 +391,59 @@ class _Server(uvicorn.Server):
             connection.transport.abort()
         await asyncio.sleep(0)
         report_suppressed(quiet_seconds=0)
+
+
+class _FrontServer(_Server):
+    """The server of the application behind the listener in Rust, which it starts and stops."""
+
+    def __init__(self, config: uvicorn.Config, settings: Settings, stopping: asyncio.Event) -> None:
+        super().__init__(config, settings, stopping)
+        self.front: Front | None = None
+        self._begin: Callable[[], Front] | None = None
+
+    def count_connections(self) -> int:
+        """As above; those of the listener to the application do not count."""
+        return 0 if self.front is None else self.front.connections()
+
+    async def serve_behind(self, listener: socket.socket, store: OpenStore) -> None:
+        """Serve clients that connect to `listener`, until a signal."""
+        # Only this user may look into the directory.
+        with tempfile.TemporaryDirectory(prefix="orcas-front-") as directory:
+            self.config.uds = f"{directory}/application"
+            self._begin = functools.partial(
+                start_front, self.settings, store, self.certificates, listener, self.config.uds
+            )
+            await self.serve()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen on the private socket, then let the front serve, then call `ready`."""
+        # The application is behind it, without TLS.
+        await uvicorn.Server.startup(self, sockets)
+        assert self._begin is not None
+        try:
+            self.front = await asyncio.to_thread(self._begin)
+        except OSError as error:
+            raise UnavailableError(
+                f"Orcas cannot listen on the address: {error.strerror}; give another --port, or stop what listens there."
+            ) from None
+        self.ready()
+
+    def _tick_connections(self) -> None:
+        # The page of metrics reads them here.
+        if self.front is not None:
+            COUNTS.update({code: count - COUNTS[code] for code, count in self.front.refusals()})
+
+    def stop(self) -> None:
+        """As above."""
+        if self.should_exit and self.front is not None:
+            self.front.cut()
+        super().stop()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting and drain, the application last."""
+        self.draining()
+        if self.front is not None:
+            cut = await asyncio.to_thread(self.front.stop, self.settings.drain_timeout_sec)
+            if cut:
+                log.warning("Requests were cut off", extra={"orcas": {"requests": cut}})
+        await super().shutdown(sockets)

@@ -603,6 +603,10 @@ impl Core {
 }
 
 impl Core {
+    pub fn gateway(&self) -> Arc<Gateway> {
+        Arc::clone(&self.gateway)
+    }
+
     fn over(
         engine: Engine,
         gateway: Arc<Gateway>,

@@ -13,6 +13,7 @@ mod core;
 mod diagnostics;
 mod errors;
 mod events;
+mod front;
 mod functions;
 mod load;
 mod requests;
@@ -36,6 +37,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<requests::Response>()?;
     module.add_class::<requests::ErrorNote>()?;
     module.add_class::<requests::Download>()?;
+    module.add_class::<front::Front>()?;
     module.add_class::<events::EventDeliveries>()?;
     module.add_class::<events::EventListener>()?;
     module.add_class::<events::ListeningPermit>()?;

@@ -37,6 +37,8 @@ class Certificate:
     """A certificate with its key, for connections; its time in seconds since 1970, and the SHA-256 of its bytes."""
 
     context: ssl.SSLContext = field(repr=False)
+    # The files, as PEM: for the listener in Rust.
+    files: tuple[str, str] = field(repr=False)
     begins: float
     ends: float
     digest: str
@@ -84,7 +86,7 @@ def read_certificate(certificate: Path, key: Path, now: float) -> Certificate:
         raise ConfigurationError(
             f"The certificate in {certificate} is not valid before {_date(begins)}: check the clock."
         )
-    return Certificate(context, begins, ends, hashlib.sha256(own).hexdigest())
+    return Certificate(context, (chain, text), begins, ends, hashlib.sha256(own).hexdigest())
 
 
 def _shown(context: ssl.SSLContext, chain: str) -> tuple[dict[str, Any], bytes]:

@@ -100,6 +100,8 @@ class Pulls:
         self._region = region
         self._loop = asyncio.get_running_loop()
         self._uses: dict[str, _Use] = {}
+        # Learns which buckets have an origin.
+        self.replaced: Callable[[list[str]], None] = lambda _: None
         self._under_way: dict[tuple[str, str], asyncio.Task[str]] = {}
         self._fetching: set[OriginTransport] = set()
         self._room = asyncio.Semaphore(_FETCHES_MAX)
@@ -121,6 +123,7 @@ class Pulls:
         }
         for use in former.values():
             use.close()
+        self.replaced(list(self._uses))
 
     def describe(self) -> list[dict[str, Any]]:
         """All origins, without secrets, with what has become of fetches since the start."""

@@ -17,7 +17,7 @@ from orcas.edge import OPERATIONS, Core, Refusal, names_bucket
 from orcas.http.extensions import RESPONSE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from starlette.types import Message, Receive, Scope, Send
 
@@ -53,6 +53,8 @@ class TestControl:
         # How far the clock of the store is ahead of that of the machine; negative: behind it.
         self.ahead_ms = 0
         self._is_idle = True
+        # Learns whether requests have to come here, in place of a listener that would answer them by itself.
+        self.watched: Callable[[bool], None] = lambda _: None
 
     def around(self, dispatch: Dispatch, root: int = 0) -> Dispatch:
         """The same dispatcher, for paths with a prefix of `root` bytes, with what tests have asked for."""
@@ -148,6 +150,7 @@ class TestControl:
             method: tuple(path_prefix(rule) for rule in rules if method in rule.methods) for method in methods
         }
         self._is_idle = self._record is None and not rules
+        self.watched(not self._is_idle)
 
     def _names_bucket(self, host: bytes) -> bool:
         named = names_bucket(host, self._domains, self._website_host)

@@ -1,0 +1,123 @@
+//! The front as a Python object: connections of clients, served by threads that never attach to the interpreter.
+
+#![allow(unsafe_code, reason = "Python lends the listening socket as the number of a descriptor")]
+
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+use super::core::Core;
+use orcas_front::{FrontOptions, Limits, Proxies};
+
+/// What the front is told, as a dict.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Options {
+    threads: usize,
+    application: PathBuf,
+    domains: Vec<String>,
+    website_host: Option<String>,
+    trusted_proxies: Vec<String>,
+    own_names: Option<Vec<String>>,
+    body_budget: u64,
+    max_head_size: usize,
+    head_timeout_sec: u32,
+    body_timeout_sec: u32,
+    idle_timeout_sec: u32,
+}
+
+impl TryFrom<Options> for FrontOptions {
+    type Error = PyErr;
+
+    fn try_from(options: Options) -> PyResult<Self> {
+        let trusted_proxies = Proxies::parse(options.trusted_proxies.iter().map(String::as_str));
+        Ok(Self {
+            threads: options.threads,
+            limits: Limits {
+                head_size_max: options.max_head_size,
+                head_sec: options.head_timeout_sec,
+                body_sec: options.body_timeout_sec,
+                idle_sec: options.idle_timeout_sec,
+            },
+            domains: options.domains,
+            website_host: options.website_host,
+            application: options.application,
+            trusted_proxies: trusted_proxies.ok_or_else(|| PyValueError::new_err("a proxy is no network"))?,
+            own_names: options.own_names,
+            body_budget: options.body_budget,
+        })
+    }
+}
+
+#[pyclass(frozen, module = "orcas._core")]
+pub struct Front {
+    inner: orcas_front::Front,
+}
+
+#[pymethods]
+impl Front {
+    /// Serves connections to a socket that listens already, until `stop`. The caller keeps the socket open until then.
+    /// `certificate`: that of the server and its key, as PEM; with them, connections speak TLS.
+    #[staticmethod]
+    #[pyo3(signature = (core, listener, options, certificate = None))]
+    #[expect(clippy::needless_pass_by_value, reason = "as Python passes it")]
+    fn start(
+        py: Python<'_>,
+        core: PyRef<'_, Core>,
+        listener: i32,
+        options: Options,
+        certificate: Option<(String, String)>,
+    ) -> PyResult<Self> {
+        if listener < 0 {
+            return Err(PyValueError::new_err("the socket is closed"));
+        }
+        let (gateway, options) = (core.gateway(), options.try_into()?);
+        let started = py.detach(|| {
+            // SAFETY: the caller keeps the socket open during this call, which duplicates its descriptor.
+            let listener = unsafe { BorrowedFd::borrow_raw(listener) };
+            let certificate = certificate.as_ref().map(|(chain, key)| (chain.as_bytes(), key.as_bytes()));
+            orcas_front::Front::start(gateway, listener, options, certificate)
+        });
+        Ok(Self { inner: started.map_err(PyOSError::new_err)? })
+    }
+
+    /// Accepts no more, and gives requests under way so many seconds to end. Returns how many connections were cut off.
+    /// Blocks.
+    fn stop(&self, py: Python<'_>, seconds: f64) -> PyResult<usize> {
+        let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        py.detach(|| self.inner.stop(patience)).map_err(PyOSError::new_err)
+    }
+
+    /// Lets `stop` wait no longer.
+    fn cut(&self) {
+        self.inner.cut();
+    }
+
+    /// How many connections are open.
+    fn connections(&self) -> usize {
+        self.inner.connections()
+    }
+
+    /// How often connections were ended with an answer of their own, by error code.
+    fn refusals(&self) -> Vec<(&'static str, u64)> {
+        self.inner.refused().into_iter().collect()
+    }
+
+    /// The buckets for which the application fetches the objects that they lack.
+    fn set_origins(&self, buckets: Vec<String>) {
+        self.inner.set_origins(buckets.into_iter().map(String::into_bytes).collect());
+    }
+
+    /// Uses another certificate from now on. `ValueError` if it cannot be used; then that before stays.
+    fn use_certificate(&self, py: Python<'_>, chain: &str, key: &str) -> PyResult<()> {
+        py.detach(|| self.inner.use_certificate(chain.as_bytes(), key.as_bytes())).map_err(PyValueError::new_err)
+    }
+
+    /// Whether the application answers everything from now on.
+    fn hold(&self, held: bool) {
+        self.inner.hold(held);
+    }
+}

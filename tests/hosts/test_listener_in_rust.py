@@ -1,0 +1,191 @@
+"""The listener in Rust: S3 end to end by boto3, and what the application behind it answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from botocore.exceptions import ClientError
+from tests.fixtures.targets import MIB, content
+from tests.fixtures.waiting import wait_until
+
+import orcas
+from orcas.testing import Control
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orcas.Server]:
+    log = tmp_path_factory.mktemp("log") / "access"
+    with orcas.Server(memory=True, listener="rust", access_log=str(log), log_level="info") as running:
+        running.client().create_bucket(Bucket="photos")
+        yield running
+
+
+@pytest.fixture
+def s3(server: orcas.Server) -> Any:
+    return server.client()
+
+
+def fetch(url: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """The answer to a GET."""
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, dict(answer.headers), answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, dict(error.headers), error.read()
+
+
+def send(url: str, body: bytes, kind: str, method: str = "PUT", **signed: str) -> Any:
+    """The answer to a request with a body."""
+    request = urllib.request.Request(url, body, {"content-type": kind, **signed}, method=method)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return answer
+
+
+def form_of(form: Any, file: bytes) -> tuple[str, bytes, str, str]:
+    """What `send` takes for a form with a file."""
+    fields = "".join(
+        f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in form["fields"].items()
+    )
+    begin = f'{fields}--x\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
+    return form["url"], begin.encode() + file + b"\r\n--x--\r\n", "multipart/form-data; boundary=x", "POST"
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 100_000, 9 * MIB])
+def test_objects(s3: Any, size: int) -> None:
+    body = content(size)
+    s3.put_object(Bucket="photos", Key="a b/ü", Body=body)
+    assert s3.head_object(Bucket="photos", Key="a b/ü")["ContentLength"] == size
+    assert s3.get_object(Bucket="photos", Key="a b/ü")["Body"].read() == body
+    assert [each["Key"] for each in s3.list_objects_v2(Bucket="photos")["Contents"]] == ["a b/ü"]
+    s3.delete_object(Bucket="photos", Key="a b/ü")
+    with pytest.raises(ClientError) as refused:
+        s3.get_object(Bucket="photos", Key="a b/ü")
+    assert refused.value.response["Error"]["Code"] == "NoSuchKey"
+
+
+def test_uploads_in_parts(s3: Any) -> None:
+    upload = {"Bucket": "photos", "Key": "parts"}
+    upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
+    parts = [
+        {"PartNumber": number, "ETag": s3.upload_part(**upload, PartNumber=number, Body=content(size))["ETag"]}
+        for number, size in ((1, 5 * MIB), (2, 10))
+    ]
+    s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})
+    assert s3.get_object(Bucket="photos", Key="parts")["Body"].read() == content(5 * MIB) + content(10)
+    s3.delete_object(Bucket="photos", Key="parts")
+
+
+def test_presigned_urls_and_forms(s3: Any) -> None:
+    s3.put_object(Bucket="photos", Key="shared", Body=b"hello")
+    url = s3.generate_presigned_url("get_object", {"Bucket": "photos", "Key": "shared"})
+    assert fetch(url)[::2] == (200, b"hello")
+    assert fetch(url + "0")[0] == 403
+    form = s3.generate_presigned_post("photos", "posted")
+    for size in (10, MIB):
+        assert send(*form_of(form, content(size))).status == 204
+        assert s3.get_object(Bucket="photos", Key="posted")["Body"].read() == content(size)
+    s3.delete_object(Bucket="photos", Key="posted")
+    s3.delete_object(Bucket="photos", Key="shared")
+
+
+def test_changes_of_rights_are_in_the_audit_log(tmp_path: Path) -> None:
+    with orcas.Server(tmp_path / "store", listener="rust") as server:
+        s3 = server.client()
+        s3.create_bucket(Bucket="audited")
+        allow = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::audited/*"}
+        s3.delete_public_access_block(Bucket="audited")
+        s3.put_bucket_policy(Bucket="audited", Policy=json.dumps({"Version": "2012-10-17", "Statement": [allow]}))
+        s3.put_bucket_ownership_controls(
+            Bucket="audited", OwnershipControls={"Rules": [{"ObjectOwnership": "ObjectWriter"}]}
+        )
+        # The fields of a form may ask for what a header would.
+        url = s3.generate_presigned_url(
+            "put_object", {"Bucket": "audited", "Key": "address", "ACL": "public-read", "ContentType": "text/plain"}
+        )
+        assert send(url, b"content", "text/plain", **{"x-amz-acl": "public-read"}).status == 200
+        given = {"acl": "public-read"}
+        form = s3.generate_presigned_post("audited", "form", given, [given])
+        assert send(*form_of(form, b"content")).status == 204
+        s3.put_object(Bucket="audited", Key="k", Body=b"public")
+        assert fetch(f"{server.endpoint}/audited/k")[::2] == (200, b"public")
+        (log,) = (tmp_path / "store" / "audit").glob("*.jsonl")
+        text = log.read_text()
+    assert "PutBucketPolicy" in text
+    assert "DeletePublicAccessBlock" in text
+    assert "127.0.0.1" in text
+    changed = [json.loads(line) for line in text.splitlines()]
+    assert {"address", "form"} <= {line["parameters"].get("Key") for line in changed} <= {"address", "form", None}
+
+
+def test_the_application_answers_the_rest(server: orcas.Server) -> None:
+    iam = server.client("iam")
+    iam.create_user(UserName="ann")
+    assert [user["UserName"] for user in iam.list_users()["Users"]] == ["ann"]
+    iam.delete_user(UserName="ann")
+    status, headers, page = fetch(f"{server.endpoint}/", accept="text/html")
+    assert (status, headers["content-type"]) == (403, "text/html; charset=utf-8")
+    assert b"This is an S3 server" in page
+    assert fetch(f"{server.endpoint}/_orcas/health/ready")[0] == 200
+    assert fetch(f"{server.endpoint}/_orcas/console/")[0] == 200
+    status, _, text = fetch(f"{server.endpoint}/_orcas/metrics")
+    assert status == 200
+    assert b"orcas_connections" in text
+    # A host that is a bucket has no routes.
+    assert fetch(f"{server.endpoint}/_orcas/health/ready", host="photos.localhost")[0] == 403
+    status, _, refusal = fetch(f"{server.endpoint}/", **{"x-amz-target": "DynamoDB_20120810.ListTables"})
+    assert status == 501
+    assert b"NotImplemented" in refusal
+
+
+def test_nobody_says_where_others_come_from(server: orcas.Server) -> None:
+    url = f"{server.endpoint}/_orcas/metrics"
+    assert fetch(url, **{"orcas-front-client": "192.0.2.1:5"})[0] == 200
+    assert fetch(url, **{"x-forwarded-for": "192.0.2.1"})[0] == 403
+
+
+def test_requests_are_in_the_access_log_with_their_heads(server: orcas.Server, s3: Any) -> None:
+    s3.put_object(Bucket="photos", Key="logged", Body=b"hello")
+    path = Path(server._settings.access_log or "")
+    wait_until(lambda: path.exists() and '"logged"' in path.read_text())
+    (line,) = [json.loads(line) for line in path.read_text().splitlines() if '"logged"' in line]
+    assert (line["operation"], line["status"], line["remote"]) == ("PutObject", 200, "127.0.0.1")
+    s3.delete_object(Bucket="photos", Key="logged")
+
+
+def test_faults_of_tests(server: orcas.Server, s3: Any) -> None:
+    with Control(server) as control:
+        control.fault("error", operation="PutObject", code="AccessDenied")
+        with pytest.raises(ClientError) as refused:
+            s3.put_object(Bucket="photos", Key="k", Body=b"")
+        assert refused.value.response["Error"]["Code"] == "AccessDenied"
+        control.clear_faults()
+    s3.put_object(Bucket="photos", Key="k", Body=b"")
+    s3.delete_object(Bucket="photos", Key="k")
+
+
+def test_a_stop_waits_for_a_request_under_way(tmp_path: Path) -> None:
+    server = orcas.Server(tmp_path / "store", listener="rust")
+    server.client().create_bucket(Bucket="photos")
+    url = urlsplit(server.client().generate_presigned_url("put_object", {"Bucket": "photos", "Key": "late"}))
+    with socket.create_connection((url.hostname, url.port), timeout=60) as client:
+        head = f"PUT {url.path}?{url.query} HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Length: 5\r\n"
+        client.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert client.recv(100).startswith(b"HTTP/1.1 100")
+        os.kill(server.pid, signal.SIGTERM)
+        client.sendall(b"hello")
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+    server.stop()
+    with orcas.Server(tmp_path / "store") as again:
+        assert again.client().get_object(Bucket="photos", Key="late")["Body"].read() == b"hello"

@@ -1,0 +1,27 @@
+"""What the listener in Rust says of a request, and that nothing behind sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from orcas.front import passed_on
+
+
+@pytest.mark.parametrize(
+    ("said", "client"),
+    [(b"192.0.2.1:80", ("192.0.2.1", 80)), (b"[2001:db8::1]:0", ("2001:db8::1", 0))],
+)
+def test_address_and_scheme_are_those_of_the_client(said: bytes, client: tuple[str, int]) -> None:
+    seen: dict[str, Any] = {}
+
+    async def app(scope: Any, _receive: Any, _send: Any) -> None:
+        seen.update(scope)
+
+    own = [(b"orcas-front-client", said), (b"orcas-front-scheme", b"https")]
+    scope = {"type": "http", "headers": [(b"host", b"a"), *own], "client": None, "scheme": "http"}
+    asyncio.run(passed_on(app)(scope, None, None))  # type: ignore[arg-type]
+    assert seen == {"type": "http", "headers": [(b"host", b"a")], "client": client, "scheme": "https"}
+    assert len(scope["headers"]) == 3, "the server's own scope stays as it was"

@@ -146,6 +146,14 @@ def test_what_was_deleted_in_a_bucket_with_versions_stays_deleted(pair: Pair) ->
     assert read(client, pair.bucket, "k") == b"x"
 
 
+def test_a_write_that_finds_nothing_is_answered_here(pair: Pair) -> None:
+    """Its body has arrived, so nobody else could answer it."""
+    parts = {"Parts": [{"PartNumber": 1, "ETag": "0" * 32}]}
+    named = {"Bucket": pair.bucket, "Key": "k", "UploadId": "0" * 32}
+    complete = pair.here.client().complete_multipart_upload
+    assert refusal(complete, **named, MultipartUpload=parts) == (404, "NoSuchUpload")
+
+
 def test_misses_of_a_key_are_joined(pair: Pair) -> None:
     pair.put("k", b"x" * 1000)
     release = threading.Event()

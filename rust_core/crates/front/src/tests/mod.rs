@@ -86,6 +86,10 @@ impl Server {
         let front = Front::start(Arc::clone(&gateway), listener.as_fd(), front_options, None).unwrap();
         let server = Self { front, gateway, engine: Some(engine), listener, directory };
         assert_eq!(server.ask("PUT", "/bucket", "", &[], b"").status, 200);
+        // The end of that connection arrives some time later.
+        while server.front.connections() > 0 {
+            std::thread::yield_now();
+        }
         server
     }
 

@@ -66,7 +66,7 @@ struct State {
     write_waits: bool,
     written: u64,
     written_seen: u64,
-    /// Something of what was written may still be in hyper's buffers.
+    /// Something of an answer may still be in hyper's buffers.
     is_dirty: bool,
     /// The client asked for a 100 (Continue) before a body of no bytes.
     wants_continue: bool,
@@ -178,6 +178,13 @@ impl Conn {
     pub fn idle(&self) {
         let mut state = self.state.lock();
         (state.stage, state.age, state.awaits_body) = (Stage::Idle, 0, false);
+        state.is_dirty = true;
+    }
+
+    /// Whether nothing of an answer is on its way, so that what is sent next begins with a status line.
+    pub fn is_silent(&self) -> bool {
+        let state = self.state.lock();
+        state.stage != Stage::Busy && !state.is_dirty
     }
 
     pub fn await_body(&self) {

@@ -126,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Io<S> {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if slices.first().is_some_and(|first| is_bare_error(first)) {
+        if slices.first().is_some_and(|first| is_bare_error(first)) && self.conn.is_silent() {
             return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
         }
         if let Poll::Ready(sent) = self.poll_ahead(context) {

@@ -131,3 +131,19 @@ fn a_body_that_breaks_off_stores_nothing() {
         assert_eq!(server.ask("GET", "/bucket/short", "", &[], b"").status, 404);
     }
 }
+
+#[test]
+fn content_that_looks_like_an_answer_arrives() {
+    let server = Server::start();
+    let mut content = vec![b'.'; 3 << 20];
+    for block in content.chunks_mut(1024) {
+        block[..10].copy_from_slice(b"HTTP/1.1 4");
+    }
+    assert_eq!(server.ask("PUT", "/bucket/answers", "", &[], &content).status, 200);
+    for from in [0, 1024, 1 << 20, (3 << 20) - 1024] {
+        let range = format!("bytes={from}-");
+        let answer = server.ask("GET", "/bucket/answers", "", &[("range", &range)], b"");
+        assert_eq!(answer.status, 206);
+        assert!(answer.body == content[from..], "from {from}");
+    }
+}

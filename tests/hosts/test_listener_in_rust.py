@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
+import ssl
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -189,3 +192,41 @@ def test_a_stop_waits_for_a_request_under_way(tmp_path: Path) -> None:
     server.stop()
     with orcas.Server(tmp_path / "store") as again:
         assert again.client().get_object(Bucket="photos", Key="late")["Body"].read() == b"hello"
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+def test_a_client_may_begin_with_http_2(server: orcas.Server, s3: Any, tmp_path: Path) -> None:
+    def curl(url: str, *options: str) -> tuple[str, bytes]:
+        form = ["--write-out", "%{stderr}%{http_code} %{http_version}", "--output", "-", "--silent", "--max-time", "60"]
+        words = ["curl", "--http2-prior-knowledge", *form, *options, url]
+        done = subprocess.run(words, capture_output=True, check=True)
+        return done.stderr.decode(), done.stdout
+
+    body, sent = content(3 * MIB), {"Bucket": "photos", "Key": "http2"}
+    (tmp_path / "body").write_bytes(body)
+    upload = s3.generate_presigned_url("put_object", Params=sent)
+    assert curl(upload, "--upload-file", str(tmp_path / "body")) == ("200 2", b"")
+    assert curl(s3.generate_presigned_url("get_object", Params=sent)) == ("200 2", body)
+    assert curl(f"{server.endpoint}/_orcas/health/ready")[0] == "200 2"
+
+
+def test_tls_negotiates_http_2_with_who_speaks_nothing_else() -> None:
+    """Who speaks both gets HTTP/1.1: threads share connections, not streams of one."""
+    with orcas.Server(memory=True, listener="rust", tls_self_signed=True) as server:
+        host = urlsplit(server.endpoint)
+        for offered, chosen in ((["h2", "http/1.1"], "http/1.1"), (["h2"], "h2"), ([], None)):
+            context = ssl.create_default_context(cafile=server.ca)
+            if offered:
+                context.set_alpn_protocols(offered)
+            with (
+                socket.create_connection((host.hostname, host.port), timeout=60) as plain,
+                context.wrap_socket(plain, server_hostname="localhost") as connection,
+            ):
+                assert connection.selected_alpn_protocol() == chosen
+                if chosen == "h2":
+                    # The preface and empty settings are answered by settings.
+                    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+                    assert connection.recv(9)[3] == 4
+                else:
+                    connection.sendall(b"GET /_orcas/health/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    assert connection.recv(12) == b"HTTP/1.1 200"

@@ -55,6 +55,33 @@ impl AnswerBody {
     pub fn new(content: Content, life: Option<Box<Life>>, conn: &Arc<Conn>) -> Self {
         Self { content, life, conn: Arc::clone(conn) }
     }
+
+    fn next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+        match &mut self.content {
+            Content::Empty => Poll::Ready(None),
+            Content::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.content = Content::Empty;
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Content::Pieces(pieces) => {
+                let piece = ready!(pieces.poll_next(context));
+                if pieces.is_over()
+                    && let Some(life) = &mut self.life
+                {
+                    life.sent();
+                }
+                Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+            }
+            Content::Passed { body, gone } => {
+                if gone.as_mut().is_some_and(|gone| gone.as_mut().poll(context).is_ready()) {
+                    return Poll::Ready(Some(Err(CutOff)));
+                }
+                let frame = ready!(Pin::new(body).poll_frame(context));
+                Poll::Ready(frame.map(|frame| frame.map_err(|_| CutOff)))
+            }
+        }
+    }
 }
 
 impl Drop for AnswerBody {
@@ -76,30 +103,15 @@ impl Body for AnswerBody {
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
         let this = self.get_mut();
-        match &mut this.content {
-            Content::Empty => Poll::Ready(None),
-            Content::Whole(bytes) => {
-                let bytes = std::mem::take(bytes);
-                this.content = Content::Empty;
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
-            }
-            Content::Pieces(pieces) => {
-                let piece = ready!(pieces.poll_next(context));
-                if pieces.is_over()
-                    && let Some(life) = &mut this.life
-                {
-                    life.sent();
-                }
-                Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
-            }
-            Content::Passed { body, gone } => {
-                if gone.as_mut().is_some_and(|gone| gone.as_mut().poll(context).is_ready()) {
-                    return Poll::Ready(Some(Err(CutOff)));
-                }
-                let frame = ready!(Pin::new(body).poll_frame(context));
-                Poll::Ready(frame.map(|frame| frame.map_err(|_| CutOff)))
-            }
+        if !this.conn.is_stream() {
+            return this.next(context);
         }
+        if this.conn.is_aborted() {
+            return Poll::Ready(Some(Err(CutOff)));
+        }
+        let frame = this.next(context);
+        this.conn.hold_back(frame.is_ready());
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -210,9 +222,11 @@ pub fn headers_of(lines: &HeaderBlock, date: HeaderValue) -> HeaderMap {
     headers
 }
 
-/// The connection ends after this.
-pub fn close(headers: &mut HeaderMap) {
-    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+/// The connection ends after this, unless it carries other requests.
+pub fn close(headers: &mut HeaderMap, conn: &Conn) {
+    if !conn.is_stream() {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
 }
 
 /// The answer to what is refused before it is a request.
@@ -229,6 +243,6 @@ pub fn refused(refusal: &Refusal, request_id: &str, date: HeaderValue, conn: &Ar
     if let Ok(id) = HeaderValue::from_str(request_id) {
         headers.insert(HeaderName::from_static("x-amz-request-id"), id);
     }
-    close(headers);
+    close(headers, conn);
     response
 }

@@ -54,7 +54,8 @@ impl Exchange {
     async fn run(&mut self, request: http::Request<Incoming>) -> Response<AnswerBody> {
         let (parts, body) = request.into_parts();
         let raw = self.conn.begin(parts.method == http::Method::HEAD);
-        let checked = Head::check(parts, &raw, self.context.shared.options.limits.head_size_max);
+        let size_max = self.context.shared.options.limits.head_size_max;
+        let checked = Head::check(parts, &raw, body.is_end_stream(), size_max);
         self.conn.keep(raw);
         let head = match checked {
             Ok(head) => Arc::new(head),
@@ -292,7 +293,7 @@ impl Exchange {
         let unread = head.has_body && !body.is_complete();
         let continues = !head.expects_continue || head.has_body || self.conn.send_continue();
         if answer.closes || unread || head.is_last() || !continues {
-            answer::close(&mut headers);
+            answer::close(&mut headers, &self.conn);
         }
         if unread {
             self.conn.leave_unread();
@@ -329,13 +330,13 @@ impl Exchange {
         };
         parts.headers.insert(DATE, self.context.date());
         let closes = parts.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
-        if closes {
+        if closes && !self.conn.is_stream() {
             self.conn.leave_unread();
         } else {
             parts.headers.remove(CONNECTION);
         }
         if head.is_last() {
-            answer::close(&mut parts.headers);
+            answer::close(&mut parts.headers, &self.conn);
         }
         // Without an end of its own it ends with its client.
         let gone = body.size_hint().exact().is_none().then(|| {

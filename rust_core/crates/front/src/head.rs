@@ -16,11 +16,20 @@ pub struct Head {
 }
 
 impl Head {
-    /// `raw`: the bytes that the head arrived in, if they are known.
+    /// `raw`: the bytes that the head arrived in, if they are known. `is_all`: there is no body.
     #[expect(clippy::result_large_err, reason = "the head goes on, whole, whichever way")]
-    pub fn check(mut parts: Parts, raw: &[u8], size_max: usize) -> Result<Self, (Parts, &'static Refusal)> {
+    pub fn check(
+        mut parts: Parts,
+        raw: &[u8],
+        is_all: bool,
+        size_max: usize,
+    ) -> Result<Self, (Parts, &'static Refusal)> {
         match check(&mut parts, raw, size_max) {
             Ok(()) => {
+                if parts.version == Version::HTTP_2 && !is_all && !parts.headers.contains_key(CONTENT_LENGTH) {
+                    // What HTTP/1.1 calls a body whose length is not known.
+                    parts.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+                }
                 let one = |name| parts.headers.get(name).is_some();
                 let length = parts.headers.get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
                 let has_body = one(TRANSFER_ENCODING) || length.is_some_and(|length| length != b"0");
@@ -96,10 +105,16 @@ fn check(parts: &mut Parts, raw: &[u8], size_max: usize) -> Result<(), &'static 
         if !is_web || !is_authority(authority.as_str()) || parts.method == Method::CONNECT {
             return Err(&refusals::BAD_TARGET);
         }
-        // The host of the target takes the place of that in the header (RFC 9112, section 3.2.2).
-        if parts.headers.get_all(HOST).iter().count() == 1
-            && let Ok(host) = HeaderValue::from_str(authority.as_str())
-        {
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| &refusals::BAD_TARGET)?;
+        let mut said = parts.headers.get_all(HOST).iter();
+        if parts.version == Version::HTTP_2 {
+            // If there is a Host besides, it is the same (RFC 9113, section 8.3.1).
+            if said.any(|said| *said != host) {
+                return Err(&refusals::BAD_HOST);
+            }
+            parts.headers.insert(HOST, host);
+        } else if said.count() == 1 {
+            // The host of the target takes the place of that in the header (RFC 9112, section 3.2.2).
             parts.headers.insert(HOST, host);
         }
     } else if !uri.path().starts_with('/') {
@@ -108,7 +123,7 @@ fn check(parts: &mut Parts, raw: &[u8], size_max: usize) -> Result<(), &'static 
     if lines.has_fragment {
         return Err(&refusals::BAD_TARGET);
     }
-    if parts.version != Version::HTTP_2 && parts.headers.get_all(HOST).iter().count() != 1 {
+    if parts.headers.get_all(HOST).iter().count() != 1 {
         return Err(&refusals::BAD_HOST);
     }
     let size: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();

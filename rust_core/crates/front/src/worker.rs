@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -14,9 +15,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::connections::conn::Conn;
-use crate::connections::connection;
 use crate::connections::io::Socket;
-use crate::connections::{refusals, tls};
+use crate::connections::{connection, http2, refusals, tls};
 use crate::context::Context;
 use crate::origin::Origin;
 
@@ -121,6 +121,9 @@ async fn greet(
         }
     };
     match greeted {
+        Ok(Greeted::Tls(stream)) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) => {
+            http2::serve(context, conn, *stream, Bytes::new(), origin).await;
+        }
         Ok(Greeted::Tls(stream)) => connection::serve(context, conn, *stream, origin).await,
         Ok(Greeted::Plain) => {
             connection::refuse(&context, Socket(stream), &origin, &refusals::NO_TLS).await;

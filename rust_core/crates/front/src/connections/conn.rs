@@ -1,10 +1,11 @@
 //! The state of one connection that its task, its requests and the clock share: how far the present request is, and how
 //! the connection is to end.
 //!
-//! The clock ticks once a second for each connection, so a request needs no timer. Must not know HTTP beyond the stages of
-//! a request.
+//! Where a connection carries several requests at once (HTTP/2), each stream has a state of its own, which is that of a
+//! connection with one request. The clock ticks once a second for each connection, so a request needs no timer. Must not
+//! know HTTP beyond the stages of a request.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -20,6 +21,10 @@ use crate::connections::tls;
 const BODY_BYTES_PER_SECOND: f64 = 1024.0;
 /// Bytes of a head that are kept beyond its limit, so that it is seen that it is too long.
 const HEAD_SLACK: usize = 1024;
+
+/// Requests on one connection that its client may give up before they have an answer, beyond those that it waits for: the
+/// work for them has begun, and nothing else limits how fast it gives up more (CVE-2023-44487).
+const GIVEN_UP_MAX: u32 = 100;
 
 /// Between two looks whether a client has gone that has sent its next request already.
 const LOOK: Duration = Duration::from_secs(1);
@@ -46,7 +51,18 @@ enum Stage {
 
 pub struct Conn {
     pub socket: Arc<TcpStream>,
+    /// The connection that this is a stream of.
+    carrier: Option<Arc<Conn>>,
     state: Mutex<State>,
+}
+
+/// The streams of one connection.
+#[derive(Default)]
+struct Streams {
+    /// Those whose request is not done.
+    open: Vec<Weak<Conn>>,
+    /// Requests that were given up, less those that were not.
+    given_up: u32,
 }
 
 #[derive(Default)]
@@ -77,11 +93,62 @@ struct State {
     is_head_request: bool,
     order: Option<Order>,
     task: Option<Waker>,
+    /// Of a connection that carries several requests at once.
+    streams: Option<Box<Streams>>,
+    /// Of a stream: the client takes no more of the answer at the moment.
+    is_held_back: bool,
 }
 
 impl Conn {
     pub fn new(socket: Arc<TcpStream>) -> Arc<Self> {
-        Arc::new(Self { socket, state: Mutex::default() })
+        Arc::new(Self { socket, carrier: None, state: Mutex::default() })
+    }
+
+    /// From now on, requests of this connection are streams.
+    pub fn multiplex(&self) {
+        let mut state = self.state.lock();
+        (state.stage, state.age) = (Stage::Head, 0);
+        state.head = Vec::new();
+        state.streams = Some(Box::default());
+    }
+
+    /// The state of a new stream of this connection.
+    pub fn open_stream(self: &Arc<Self>) -> Arc<Self> {
+        let (socket, carrier) = (Arc::clone(&self.socket), Some(Arc::clone(self)));
+        let stream = Arc::new(Self { socket, carrier, state: Mutex::default() });
+        let mut state = self.state.lock();
+        state.stage = Stage::Busy;
+        if let Some(streams) = &mut state.streams {
+            streams.open.push(Arc::downgrade(&stream));
+        }
+        stream
+    }
+
+    pub fn is_stream(&self) -> bool {
+        self.carrier.is_some()
+    }
+
+    /// The request of this stream is done, or its client has given it up.
+    fn close_stream(&self, carrier: &Self) {
+        let gave_up = !self.state.lock().responded;
+        let mut state = carrier.state.lock();
+        let Some(streams) = &mut state.streams else { return };
+        streams.open.retain(|open| open.as_ptr() != std::ptr::from_ref(self));
+        streams.given_up = if gave_up { streams.given_up + 1 } else { streams.given_up.saturating_sub(1) };
+        let too_many = streams.given_up > GIVEN_UP_MAX;
+        if streams.open.is_empty() {
+            (state.stage, state.age) = (Stage::Idle, 0);
+        }
+        drop(state);
+        if too_many {
+            carrier.end(Order::Abort);
+        }
+    }
+
+    /// The next part of the answer of a stream was asked for: whether it is there, and so waits for the client now.
+    pub fn hold_back(&self, is_there: bool) {
+        let mut state = self.state.lock();
+        (state.is_held_back, state.age) = (is_there, 0);
     }
 
     /// The order that the connection's task follows; it is woken for the next one.
@@ -115,6 +182,9 @@ impl Conn {
     /// Bytes have arrived that no parser has seen yet.
     pub fn read(&self, bytes: &[u8], limits: &Limits) {
         let mut state = self.state.lock();
+        if state.streams.is_some() {
+            return;
+        }
         if state.stage == Stage::Idle {
             (state.stage, state.age) = (Stage::Head, 0);
             state.head.clear();
@@ -184,7 +254,7 @@ impl Conn {
     /// Whether nothing of an answer is on its way, so that what is sent next begins with a status line.
     pub fn is_silent(&self) -> bool {
         let state = self.state.lock();
-        state.stage != Stage::Busy && !state.is_dirty
+        state.streams.is_none() && state.stage != Stage::Busy && !state.is_dirty
     }
 
     pub fn await_body(&self) {
@@ -209,8 +279,12 @@ impl Conn {
         }
     }
 
-    /// Waits until the client sends nothing more, which is all that is heard of one that has gone.
+    /// Waits until the client sends nothing more, which is all that is heard of one that has gone. A stream whose client has
+    /// gone is dropped instead.
     pub async fn gone(&self) {
+        if self.is_stream() {
+            return std::future::pending().await;
+        }
         loop {
             match self.socket.ready(Interest::READABLE).await {
                 Ok(ready) if !ready.is_read_closed() => {}
@@ -221,10 +295,20 @@ impl Conn {
         }
     }
 
+    /// The streams that are open.
+    fn streams(&self) -> Vec<Arc<Self>> {
+        let state = self.state.lock();
+        state.streams.iter().flat_map(|streams| &streams.open).filter_map(Weak::upgrade).collect()
+    }
+
     /// A second has passed: ends what takes too long.
     pub fn tick(&self, limits: &Limits) {
+        for stream in self.streams() {
+            stream.tick_stream(self, limits);
+        }
         let mut state = self.state.lock();
         state.age += 1;
+        let is_multiplexed = state.streams.is_some();
         let order = if state.write_waits {
             // A client that reads slowly may take as long as it makes any progress.
             if state.written != state.written_seen {
@@ -238,13 +322,31 @@ impl Conn {
                     let too_slow = state.awaits_body && state.falls_behind(limits);
                     too_slow.then_some(Order::Refuse(&refusals::SLOW_BODY))
                 }
+                Stage::Head if is_multiplexed => (state.age > limits.head_sec).then_some(Order::Abort),
                 Stage::Head => (state.age > limits.head_sec).then_some(Order::Refuse(&refusals::SLOW_HEAD)),
+                // Time to say goodbye, which a client may leave without an answer.
+                Stage::Idle if state.age > limits.idle_sec + limits.head_sec => Some(Order::Abort),
                 Stage::Idle => (state.age > limits.idle_sec).then_some(Order::Close),
             }
         };
         drop(state);
         if let Some(order) = order {
             self.end(order);
+        }
+    }
+
+    fn tick_stream(&self, carrier: &Self, limits: &Limits) {
+        let mut state = self.state.lock();
+        state.age += 1;
+        let too_slow = state.awaits_body && !state.responded && state.falls_behind(limits);
+        let is_stuck = state.is_held_back && state.age > limits.body_sec;
+        drop(state);
+        if too_slow {
+            self.end(Order::Refuse(&refusals::SLOW_BODY));
+        }
+        if is_stuck {
+            // There is no other way to end it.
+            carrier.end(Order::Abort);
         }
     }
 
@@ -258,10 +360,27 @@ impl Conn {
         matches!(self.state.lock().order, Some(Order::Abort | Order::Refuse(_)))
     }
 
+    pub fn is_aborted(&self) -> bool {
+        matches!(self.state.lock().order, Some(Order::Abort))
+    }
+
     /// The time to drain is over.
     pub fn cut(&self) {
+        let streams = self.streams();
+        if !streams.is_empty() {
+            // The connection ends when they have.
+            return streams.iter().for_each(|stream| stream.cut());
+        }
         let facts = self.facts();
         self.end(if facts.is_busy && !facts.responded { Order::Refuse(&refusals::STOPPING) } else { Order::Abort });
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        if let Some(carrier) = self.carrier.take() {
+            self.close_stream(&carrier);
+        }
     }
 }
 

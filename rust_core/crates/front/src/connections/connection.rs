@@ -1,5 +1,5 @@
 //! One connection from its first byte to its end: hyper speaks, the clock and the server may end it, and its last answer
-//! gets time to be read.
+//! gets time to be read. Every connection begins with HTTP/1.1, unless TLS has negotiated HTTP/2.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::connections::conn::{Conn, Facts, Order};
+use crate::connections::http2;
 use crate::connections::io::Io;
 use crate::connections::refusals::{self, Refusal};
 use crate::context::Context;
@@ -85,7 +86,11 @@ where
     .await;
     let Facts { is_busy, is_head_request, speaks_tls, .. } = conn.facts();
     // Drops the request under way, which is counted with the order of the connection.
-    let mut stream = hyper.into_parts().io.into_inner().into_stream();
+    let parts = hyper.into_parts();
+    let mut stream = parts.io.into_inner().into_stream();
+    if matches!(end, End::Malformed(_)) && parts.read_buf.starts_with(http2::PREFACE) {
+        return http2::serve(context, conn, stream, parts.read_buf, origin).await;
+    }
     let unread = match end {
         End::Broken => return,
         End::Done => conn.facts().unread,

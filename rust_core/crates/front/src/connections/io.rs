@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -74,13 +75,20 @@ pub struct Io<S> {
     stream: S,
     conn: Arc<Conn>,
     limits: Limits,
+    /// What was read of the stream already.
+    early: Bytes,
     /// What is left to send before anything else.
     ahead: &'static [u8],
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Io<S> {
     pub fn new(stream: S, conn: Arc<Conn>, limits: Limits) -> Self {
-        Self { stream, conn, limits, ahead: b"" }
+        Self::behind(Bytes::new(), stream, conn, limits)
+    }
+
+    /// The rest of a stream of which `early` was read already.
+    pub fn behind(early: Bytes, stream: S, conn: Arc<Conn>, limits: Limits) -> Self {
+        Self { stream, conn, limits, early, ahead: b"" }
     }
 
     /// The stream itself, for the end of the connection.
@@ -106,6 +114,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Io<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.early.is_empty() {
+            let length = self.early.len().min(buffer.remaining());
+            buffer.put_slice(&self.early.split_to(length));
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         let read = &buffer.filled()[before..];

@@ -2,6 +2,7 @@
 
 pub(crate) mod conn;
 pub(crate) mod connection;
+pub(crate) mod http2;
 pub(crate) mod io;
 pub(crate) mod limits;
 pub(crate) mod proxies;

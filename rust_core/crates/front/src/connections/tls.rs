@@ -15,6 +15,8 @@ use tokio::sync::oneshot;
 
 /// What a client sends first that speaks TLS, and no other does.
 pub const HANDSHAKE: u8 = 0x16;
+/// HTTP/2, as the two negotiate it.
+pub const HTTP_2: &[u8] = b"h2";
 const HANDSHAKES_MAX: usize = 1024;
 
 #[derive(Default)]
@@ -52,7 +54,9 @@ impl Tls {
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
             .map_err(|error| unusable(&error))?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // A client that speaks both should use HTTP/1.1: those of S3 open a connection for each request at a time, and
+        // connections are spread over threads where streams of one are not.
+        config.alpn_protocols = vec![b"http/1.1".to_vec(), HTTP_2.to_vec()];
         *self.config.write() = Some(Arc::new(config));
         Ok(())
     }

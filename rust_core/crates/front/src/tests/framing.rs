@@ -47,10 +47,18 @@ fn what_is_no_request_is_refused_with_a_document() {
         ("PUT /b/k HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n", 400, "BadRequest"),
         ("PUT /b/k HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n", 400, "BadRequest"),
         ("PUT /b/k HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "BadRequest"),
+        (
+            "PUT /b/k HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            400,
+            "BadRequest",
+        ),
+        ("GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", 400, "BadRequest"),
+        ("GET / HTTP/1.1\r\nHost: a\r\nX : b\r\n\r\n", 400, "BadRequest"),
+        ("PRI * HTTP/1.1\r\nHost: a\r\n\r\n", 400, "InvalidURI"),
     ] {
         assert_eq!(refusal(&server, request), (status, code.to_owned()), "{request}");
     }
-    assert_eq!(server.front.refused().values().sum::<u64>(), 20);
+    assert_eq!(server.front.refused().values().sum::<u64>(), 24);
 }
 
 #[test]
@@ -63,6 +71,19 @@ fn what_cannot_be_parsed_behind_a_request_does_not_disturb_its_answer() {
     assert_eq!(client.read("GET").status, 404);
     assert_eq!(client.read("GET").status, 400);
     assert_eq!(client.rest(), "");
+}
+
+#[test]
+fn nobody_leaves_http_1_by_an_upgrade() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for (protocol, more) in [("websocket", "Sec-WebSocket-Key: eA==\r\n"), ("h2c", "HTTP2-Settings: AAMAAABk\r\n")] {
+        let ask =
+            format!("GET /bucket/x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n{more}\r\n");
+        // What follows is the next request.
+        client.send(&[ask.as_bytes(), &server.request("GET", "/bucket/nothing", "", &[], b"")].concat());
+        assert_eq!((client.read("GET").status, client.read("GET").status), (403, 404), "{protocol}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #[path = "../../../engine/src/tests/options.rs"]
 mod engine_options;
 mod framing;
+mod http2;
 mod objects;
 #[path = "../../../gateway/src/tests/options.rs"]
 mod options;

@@ -1,0 +1,120 @@
+//! One connection of HTTP/2: many requests at once, each with a state like that of a connection with one request.
+//!
+//! Everything that a client may have pending is bounded: streams, bytes of bodies and of answers, the size of a head, and
+//! how many requests it gives up. The protocol itself, and floods of its frames, are h2's.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::answer::{self, AnswerBody};
+use crate::connections::conn::{Conn, Order};
+use crate::connections::io::Io;
+use crate::context::Context;
+use crate::exchange;
+use crate::origin::Origin;
+
+/// What a connection begins with whose client knows that the server speaks HTTP/2.
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
+/// Requests that a connection carries at once.
+const STREAMS_MAX: u32 = 128;
+/// Bytes of bodies that clients may send ahead, for each request and each connection.
+const STREAM_WINDOW: u32 = 512 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// Bytes of an answer that wait for its client.
+const SEND_BUFFER_MAX: usize = 256 * 1024;
+/// Streams that clients have reset before anybody saw them, and that the server has reset for an error of the client.
+const RESET_MAX: usize = 32;
+
+/// The stream is reset: there is nobody to answer.
+#[derive(Debug)]
+pub struct Reset;
+
+impl fmt::Display for Reset {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the request gets no answer")
+    }
+}
+
+impl std::error::Error for Reset {}
+
+/// Serves a connection to its end. `ahead`: what was read of it already.
+pub async fn serve<S>(context: Arc<Context>, conn: Arc<Conn>, stream: S, ahead: Bytes, origin: Origin)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = context.shared.options.limits;
+    conn.multiplex();
+    let io = TokioIo::new(Io::behind(ahead, stream, Arc::clone(&conn), limits));
+    let of_service = Arc::clone(&conn);
+    let service =
+        service_fn(move |request| Box::pin(answer(Arc::clone(&context), of_service.open_stream(), origin, request)));
+    let mut hyper = http2::Builder::new(TokioExecutor::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_pending_accept_reset_streams(RESET_MAX)
+        .max_local_error_reset_streams(RESET_MAX)
+        .max_header_list_size(u32::try_from(limits.head_size_max).unwrap_or(u32::MAX))
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER_MAX)
+        .auto_date_header(false)
+        .serve_connection(io, service);
+    let mut is_closing = false;
+    poll_fn(|task| {
+        match conn.order(task.waker()) {
+            Some(Order::Abort | Order::Refuse(_)) => return Poll::Ready(()),
+            Some(Order::Close) if !is_closing => {
+                is_closing = true;
+                Pin::new(&mut hyper).graceful_shutdown();
+            }
+            Some(Order::Close) | None => {}
+        }
+        // What ends it otherwise is the client's.
+        Pin::new(&mut hyper).poll(task).map(drop)
+    })
+    .await;
+}
+
+/// Answers one request, unless its stream is told to end.
+async fn answer(
+    context: Arc<Context>,
+    stream: Arc<Conn>,
+    origin: Origin,
+    request: Request<Incoming>,
+) -> Result<Response<AnswerBody>, Reset> {
+    let mut answering = Box::pin(exchange::answer(Arc::clone(&context), Arc::clone(&stream), origin, request));
+    let ordered = poll_fn(|task| {
+        if let Poll::Ready(Ok(response)) = answering.as_mut().poll(task) {
+            return Poll::Ready(Ok(response));
+        }
+        match stream.order(task.waker()) {
+            Some(Order::Abort) => Poll::Ready(Err(None)),
+            Some(Order::Refuse(refusal)) => Poll::Ready(Err(Some(refusal))),
+            Some(Order::Close) | None => Poll::Pending,
+        }
+    })
+    .await;
+    // Drops the request, which is counted with the order of its stream.
+    drop(answering);
+    match ordered {
+        Ok(response) => Ok(response),
+        Err(None) => Err(Reset),
+        Err(Some(refusal)) => {
+            let request_id = context.shared.gateway.next_request_id();
+            let request_id = std::str::from_utf8(&request_id).unwrap_or_default();
+            exchange::report(refusal, request_id, &origin);
+            stream.respond();
+            Ok(answer::refused(refusal, request_id, context.date(), &stream))
+        }
+    }
+}

@@ -122,9 +122,9 @@ async fn greet(
     };
     match greeted {
         Ok(Greeted::Tls(stream)) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) => {
-            http2::serve(context, conn, *stream, Bytes::new(), origin).await;
+            http2::serve(context, conn, stream, Bytes::new(), origin).await;
         }
-        Ok(Greeted::Tls(stream)) => connection::serve(context, conn, *stream, origin).await,
+        Ok(Greeted::Tls(stream)) => connection::serve(context, conn, stream, origin).await,
         Ok(Greeted::Plain) => {
             connection::refuse(&context, Socket(stream), &origin, &refusals::NO_TLS).await;
         }

@@ -89,7 +89,8 @@ where
     let parts = hyper.into_parts();
     let mut stream = parts.io.into_inner().into_stream();
     if matches!(end, End::Malformed(_)) && parts.read_buf.starts_with(http2::PREFACE) {
-        return http2::serve(context, conn, stream, parts.read_buf, origin).await;
+        // In memory of its own, because each idle connection has room for whatever it awaits.
+        return Box::pin(http2::serve(context, conn, stream, parts.read_buf, origin)).await;
     }
     let unread = match end {
         End::Broken => return,

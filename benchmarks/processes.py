@@ -54,7 +54,7 @@ class Process:
         )
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        self._child.stdin.write("" if order is None else json.dumps(order) + "\n")
+        self._child.stdin.write("" if order is None else order if isinstance(order, str) else json.dumps(order) + "\n")
         self._child.stdin.close()
         line = self._child.stdout.readline()
         self.ready_seconds = time.perf_counter() - started

@@ -29,6 +29,7 @@ import index
 import large
 import layers
 import lifecycle
+import listeners
 import origins
 import policies
 import pooling
@@ -61,6 +62,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "get-10mib": large.throughput,
     "put-10mib": large.upload_cost,
     "memory": large.memory,
+    "listener": listeners.cpu,
     "policies": policies.cpu,
     "key-changes": policies.changes,
     "users": policies.crowd,

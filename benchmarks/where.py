@@ -37,6 +37,9 @@ _FUNCTIONS = (
     ("SHA-256, HMAC", r"sha2::|hmac::|digest::"),
     ("BLAKE3", r"blake3"),
     ("CRC", r"crc_fast|block_crc|blocks_match"),
+    ("hyper, httparse", r"hyper|httparse|^<?http::|http_body"),
+    ("tokio", r"tokio|^<?mio::"),
+    ("listener", r"orcas_front"),
     ("signature", r"orcas_sigv4"),
     ("Rust to Python", r"pyo3|orcas_core"),
     ("S3 semantics", r"orcas_(s3|http)"),
@@ -55,6 +58,7 @@ _LIBRARIES = (
 )
 _THREADS = (
     ("event loop", r"^(python|orcas$)"),
+    ("listener", r"^orcas-front"),
     ("workers", r"^orcas-io"),
     ("workers of bodies", r"^orcas-body"),
     ("committer", r"^orcas-commit"),
@@ -84,6 +88,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Show where the CPU time of a request goes.")
     parser.add_argument("request", nargs="*", metavar="REQUEST", help=f"of: {', '.join(_KINDS)}; default: all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all parts there")
+    parser.add_argument("--listener", choices=("python", "rust"), default="python", help="who serves connections")
     arguments = parser.parse_args()
     if unknown := set(arguments.request) - set(_KINDS):
         parser.error(f"no such request: {', '.join(sorted(unknown))}")
@@ -92,7 +97,7 @@ def main() -> int:
         return 1
     profiles: dict[str, list[Part]] = {}
     for kind in arguments.request or _KINDS:
-        profiles[kind] = _profile(kind)
+        profiles[kind] = _profile(kind, arguments.listener)
         print(f"\n{kind}: {sum(part.microseconds for part in profiles[kind]):.1f} µs\n\n{_table(profiles[kind])}")
     if arguments.json:
         document = {kind: [part._asdict() for part in parts] for kind, parts in profiles.items()}
@@ -100,9 +105,10 @@ def main() -> int:
     return 0
 
 
-def _profile(kind: str) -> list[Part]:
+def _profile(kind: str, listener: str) -> list[Part]:
     directory = _REPOSITORY / "target" / "benchmarks"
-    with scratch(directory) as place, Orcas(place / "data", settings=UNSCRUBBED) as orcas:
+    settings = {**UNSCRUBBED, "ORCAS_LISTENER": listener}
+    with scratch(directory) as place, Orcas(place / "data", settings=settings) as orcas:
         make_bucket(orcas, "small")
         signer = orcas.signer()
         load.run(orcas.address, [signer.put(f"/small/{n:016x}", unique(n)) for n in range(_OBJECTS)], _CONNECTIONS)

@@ -12,13 +12,13 @@ use crate::application::Application;
 use crate::connections::conn::Conn;
 use crate::connections::limits::FrontOptions;
 use crate::connections::tls::Tls;
-use crate::pending::Pending;
+use crate::incomplete::IncompleteBodies;
 use crate::waits::Waits;
 use orcas_gateway::gateway::now_ms;
 use orcas_gateway::{Gateway, Responder};
 
 /// The share of the budget for bodies that incomplete small ones may hold, and that of senders who are not known yet.
-const PENDING_SHARE: u64 = 2;
+const INCOMPLETE_SHARE: u64 = 2;
 const STRANGERS_SHARE: u64 = 8;
 
 /// What all threads share.
@@ -29,8 +29,8 @@ pub struct Shared {
     pub is_held: AtomicBool,
     /// Buckets that the application fetches objects for.
     origins: Mutex<Arc<HashSet<Vec<u8>>>>,
-    pub pending: Pending,
-    pub strangers: Pending,
+    pub incomplete: IncompleteBodies,
+    pub strangers: IncompleteBodies,
     /// How often connections were ended, by error code.
     refused: Mutex<BTreeMap<&'static str, u64>>,
     next_conn: AtomicU64,
@@ -43,8 +43,8 @@ impl Shared {
             gateway,
             is_held: AtomicBool::new(false),
             origins: Mutex::default(),
-            pending: Pending::new(options.body_budget / PENDING_SHARE),
-            strangers: Pending::new(options.body_budget / STRANGERS_SHARE),
+            incomplete: IncompleteBodies::new(options.body_budget / INCOMPLETE_SHARE),
+            strangers: IncompleteBodies::new(options.body_budget / STRANGERS_SHARE),
             options,
             refused: Mutex::default(),
             next_conn: AtomicU64::new(0),

@@ -192,7 +192,7 @@ impl Exchange {
             request.body_read();
             return Ok(first);
         }
-        let counted = self.context.shared.pending.body(&self.conn, self.origin.ip());
+        let counted = self.context.shared.incomplete.body(&self.conn, self.origin.ip());
         counted.grow(first.len());
         let mut content = BytesMut::from(&first[..]);
         while content.len() as u64 <= max {

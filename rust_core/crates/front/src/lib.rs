@@ -12,9 +12,9 @@ mod context;
 mod exchange;
 mod front;
 mod head;
+mod incomplete;
 mod life;
 mod origin;
-mod pending;
 mod receiving;
 mod route;
 #[cfg(test)]

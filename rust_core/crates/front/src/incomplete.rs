@@ -18,7 +18,7 @@ const FREED_SHARE: u64 = 16;
 /// A client with IPv6 has a whole network of addresses: those with the same prefix of this length count as one client.
 const IPV6_NETWORK_BITS: u32 = 64;
 
-pub struct Pending {
+pub struct IncompleteBodies {
     limit: u64,
     held: Mutex<Held>,
 }
@@ -45,12 +45,12 @@ struct Body {
 
 /// A body that counts until this is dropped.
 pub struct Counted<'a> {
-    pending: &'a Pending,
+    all: &'a IncompleteBodies,
     client: IpAddr,
     number: u64,
 }
 
-impl Pending {
+impl IncompleteBodies {
     pub fn new(limit: u64) -> Self {
         Self { limit, held: Mutex::default() }
     }
@@ -62,14 +62,14 @@ impl Pending {
         let (number, client) = (held.next, network_of(client));
         let bodies = &mut held.clients.entry(client).or_default().bodies;
         bodies.insert(number, Body { conn: Arc::clone(conn), bytes: 0, grown: 0 });
-        Counted { pending: self, client, number }
+        Counted { all: self, client, number }
     }
 }
 
 impl Counted<'_> {
     /// `count` more bytes have arrived. This may end bodies, this one included.
     pub fn grow(&self, count: usize) {
-        let mut held = self.pending.held.lock();
+        let mut held = self.all.held.lock();
         let count = count as u64;
         held.next += 1;
         let grown = held.next;
@@ -78,8 +78,8 @@ impl Counted<'_> {
         (body.bytes, body.grown) = (body.bytes + count, grown);
         client.total += count;
         held.total += count;
-        if held.total > self.pending.limit {
-            let ended = held.make_room(self.pending.limit - self.pending.limit / FREED_SHARE);
+        if held.total > self.all.limit {
+            let ended = held.make_room(self.all.limit - self.all.limit / FREED_SHARE);
             drop(held);
             ended.iter().for_each(|conn| conn.end(Order::Refuse(&refusals::SLOW_DOWN)));
         }
@@ -88,7 +88,7 @@ impl Counted<'_> {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        drop(self.pending.held.lock().forget(self.client, self.number));
+        drop(self.all.held.lock().forget(self.client, self.number));
     }
 }
 

@@ -1374,6 +1374,9 @@ class Core:
         connection answered instead. Returns its stages if it was slow.
         """
 
+    def pass_on(self, request: Request, scope: MutableMapping[str, Any]) -> None:
+        """Give up a request that `accept` begins anew with the same scope: only that one counts."""
+
     def request_logs(self) -> RequestLogs:
         """The logs of requests."""
 

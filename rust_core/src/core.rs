@@ -31,8 +31,8 @@ use orcas_engine::{Effort, Engine, Replayed, SystemClock, salvage_store};
 use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
 use orcas_fsck::CheckOptions;
 use orcas_gateway::{
-    Begun, BucketPrefix, Completion, Done, Gateway, Identities, IdentityRow, IdentityTables, KeyRow, LimitRow,
-    MovedPrefix, Responder,
+    Admission, Begun, BucketPrefix, Completion, Done, Gateway, Identities, IdentityRow, IdentityTables, KeyRow,
+    LimitRow, MovedPrefix, Responder,
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::{ErrorCode, S3Error};
@@ -279,6 +279,14 @@ impl Core {
             done::log(&self.gateway, &done, &finished, (scope, mount_length), answered)?;
         }
         Ok(self.gateway.stages(&done, &finished).map(PyStages::from))
+    }
+
+    /// Gives up a request that `accept` begins anew with the same scope: only that one counts.
+    fn pass_on(&self, request: &Request, scope: &Bound<'_, PyDict>) -> PyResult<()> {
+        let scope = ScopeHead::of(scope)?;
+        let pairs = scope.pairs();
+        self.gateway.pass_on(Admission::Request(&*request.inner), &scope.head(&pairs)?.headers);
+        Ok(())
     }
 
     /// The logs of requests.

@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from botocore.exceptions import ClientError
+from prometheus_client.parser import text_string_to_metric_families
 from tests.fixtures.targets import MIB, content
 from tests.fixtures.waiting import wait_until
 
@@ -130,6 +132,44 @@ def test_changes_of_rights_are_in_the_audit_log(tmp_path: Path) -> None:
     assert "127.0.0.1" in text
     changed = [json.loads(line) for line in text.splitlines()]
     assert {"address", "form"} <= {line["parameters"].get("Key") for line in changed} <= {"address", "form", None}
+
+
+def counts(server: orcas.Server) -> Counter[str]:
+    """Requests of each operation that are done, and those under way."""
+    page = fetch(f"{server.endpoint}/_orcas/metrics")[2].decode()
+    found: Counter[str] = Counter()
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            if sample.name in ("orcas_requests_total", "orcas_requests_in_flight"):
+                found[sample.labels.get("operation", "under way")] += int(sample.value)
+    return found
+
+
+def test_what_is_passed_on_counts_once(server: orcas.Server, s3: Any) -> None:
+    path = Path(server._settings.access_log or "")
+    s3.create_bucket(Bucket="passed")
+    # A request counts when its answer was sent, which its client may see earlier.
+    assert wait_until(lambda: not counts(server)["under way"])
+    before = counts(server)
+    preferred = {"Rules": [{"ObjectOwnership": "BucketOwnerPreferred"}]}
+    s3.put_bucket_ownership_controls(Bucket="passed", OwnershipControls=preferred)
+    given = {"acl": "public-read-write"}
+    s3.delete_public_access_block(Bucket="passed")
+    url = s3.generate_presigned_url("put_object", {"Bucket": "passed", "Key": "once", "ACL": given["acl"]})
+    assert send(url, b"content", "", **{"x-amz-acl": given["acl"]}).status == 200
+    assert send(*form_of(s3.generate_presigned_post("passed", "once", given, [given]), b"content")).status == 204
+    assert fetch(f"{server.endpoint}/", **{"x-amz-target": "DynamoDB_20120810.ListTables"})[0] == 501
+    once = ["PutBucketOwnershipControls", "DeletePublicAccessBlock", "PutObject", "PostObject", "ListBuckets"]
+    s3.put_object(Bucket="passed", Key="after", Body=b"")
+    expected = Counter(once) + Counter(["PutObject"])
+    assert wait_until(lambda: counts(server) - before == expected), counts(server) - before
+    assert wait_until(lambda: '"after"' in path.read_text())
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    logged = [line["operation"] for line in lines if line.get("bucket") == "passed"]
+    assert logged == ["CreateBucket", *once[:4], "PutObject"]
+    for key in ("once", "after"):
+        s3.delete_object(Bucket="passed", Key=key)
+    s3.delete_bucket(Bucket="passed")
 
 
 def test_the_application_answers_the_rest(server: orcas.Server) -> None:

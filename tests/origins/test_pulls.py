@@ -43,6 +43,20 @@ def test_an_object_is_fetched_once_with_all_that_it_has(pair: Pair) -> None:
     assert pair.fetches() == {"stored": 1}
 
 
+def test_a_read_that_fetches_counts_once(pair: Pair) -> None:
+    pair.put("counted", b"hello")
+
+    def reads() -> list[float]:
+        done = samples(pair.here)
+        labels = [(("operation", "GetObject"), ("result", result)) for result in ("2xx", "4xx")]
+        return [done.get(("orcas_requests_total", named), 0) for named in labels]
+
+    before = reads()
+    assert read(pair.here.client(), pair.bucket, "counted") == b"hello"
+    assert wait_until(lambda: reads() == [before[0] + 1, before[1]]), (before, reads())
+    assert in_flight(pair.here) == 0
+
+
 def test_heads_and_ranges_fetch_too(pair: Pair) -> None:
     body = content(3 * MIB)
     client = pair.here.client()

@@ -180,7 +180,7 @@ class Dispatcher:
         if pulled is not True:
             return request, self._core.refusal(scope["method"], scope["raw_path"], *pulled)
         # Authorized again, because policies may ask for the tags of what is here now.
-        self._core.finish(request, missing)
+        self._core.pass_on(request, scope)
         admission = self._core.accept(scope, self._mount_length)
         assert not isinstance(admission, Form)
         return admission, None

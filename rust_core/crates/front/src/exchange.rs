@@ -67,22 +67,15 @@ impl Exchange {
         if route::is_for_application(shared, &head) {
             return self.pass(&head, body).await;
         }
-        let begun = {
-            let pairs = head.pairs();
-            let request = head.as_request(&pairs);
-            if route::is_audited(shared, &head, &request) {
-                None
-            } else {
-                let ingress = self.ingress();
-                Some((shared.gateway.begin(&request, &ingress, &self.context.responder), ingress.began))
-            }
+        let (begun, began) = {
+            let (pairs, ingress) = (head.pairs(), self.ingress());
+            (shared.gateway.begin(&head.as_request(&pairs), &ingress, &self.context.responder), ingress.began)
         };
-        let Some((begun, began)) = begun else { return self.pass(&head, body).await };
         let life = |admitted| Life::new(shared, &self.conn, (&head, self.origin), admitted);
-        let (mut life, answered) = match begun {
+        let (life, answered) = match begun {
             Begun::Request(request) => {
                 let life = life(Admitted::Request(Arc::clone(&request)));
-                // A presigned address may hide what a header would say.
+                // The application writes down first who changes who may do what.
                 let answered = match request.audited() {
                     Some(_) => Err(Stop::Passed),
                     None => self.execute(&request, &mut body).await,
@@ -97,32 +90,24 @@ impl Exchange {
             Begun::Refused(answer, trace) => {
                 let mut summary = ResponseSummary::of(&answer);
                 (summary.began, summary.trace) = (Some(began), trace);
-                let life = life(Admitted::Refused(Box::new(summary)));
-                if route::is_for_another_service(&head) {
-                    drop(life);
-                    return self.pass(&head, body).await;
-                }
-                (life, Ok(*answer))
+                let is_for_another = route::is_for_another_service(&head);
+                let answered = if is_for_another { Err(Stop::Passed) } else { Ok(*answer) };
+                (life(Admitted::Refused(Box::new(summary))), answered)
             }
         };
-        let answer = match answered {
-            Ok(answer) => answer,
+        match answered {
+            Ok(answer) if !(answer.lacks_object() && self.is_pulled(&life)) => {
+                self.respond(answer, life, &head, &body)
+            }
+            Ok(_) | Err(Stop::Passed) => {
+                life.pass_on();
+                self.pass(&head, body).await
+            }
             Err(Stop::Gone) => {
                 drop(life);
-                return self.ended().await;
+                self.ended().await
             }
-            Err(Stop::Passed) => {
-                drop(life);
-                return self.pass(&head, body).await;
-            }
-        };
-        if answer.lacks_object() && self.is_pulled(&life) {
-            life.answer(Some(ResponseSummary::of(&answer)), answer.headers);
-            life.sent();
-            drop(life);
-            return self.pass(&head, body).await;
         }
-        self.respond(answer, life, &head, &body)
     }
 
     fn ingress(&self) -> Ingress {
@@ -264,13 +249,13 @@ impl Exchange {
                     form = same;
                     counted.grow(piece.len());
                 }
-                Ok(FormAdmission { request: Ok(request), .. }) if request.audited().is_some() => {
-                    body.give_back(seen.freeze());
-                    return Err(Stop::Passed);
-                }
                 Ok(FormAdmission { request: Ok(request), taken }) => {
                     drop(counted);
                     *admitted = Admitted::Request(Arc::clone(&request));
+                    if request.audited().is_some() {
+                        body.give_back(seen.freeze());
+                        return Err(Stop::Passed);
+                    }
                     body.give_back(piece.slice(taken..));
                     return self.execute(&request, body).await;
                 }

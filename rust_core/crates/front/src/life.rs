@@ -1,5 +1,5 @@
 //! A request of S3 from its head to its end: whatever becomes of it, it is counted and logged exactly once, when this is
-//! dropped.
+//! dropped, or by the application that it is passed on to.
 
 use std::sync::Arc;
 
@@ -31,6 +31,7 @@ pub struct Life {
     pub admitted: Admitted,
     answer: Option<Answered>,
     is_sent: bool,
+    is_passed_on: bool,
 }
 
 struct Answered {
@@ -48,7 +49,7 @@ impl Life {
         admitted: Admitted,
     ) -> Box<Self> {
         let (shared, conn, head) = (Arc::clone(shared), Arc::clone(conn), Arc::clone(head));
-        Box::new(Self { shared, conn, head, origin, admitted, answer: None, is_sent: false })
+        Box::new(Self { shared, conn, head, origin, admitted, answer: None, is_sent: false, is_passed_on: false })
     }
 
     /// The answer that is sent now. `summary`: unless it is that of the refusal.
@@ -59,6 +60,11 @@ impl Life {
     /// The whole answer was handed over to the socket.
     pub fn sent(&mut self) {
         self.is_sent = true;
+    }
+
+    /// The application answers the request from its head on.
+    pub fn pass_on(mut self: Box<Self>) {
+        self.is_passed_on = true;
     }
 
     /// What is counted of an answer that is sent in pieces.
@@ -145,6 +151,10 @@ impl Drop for Life {
             Admitted::Form(tally) => Admission::Form(tally),
             Admitted::Refused(summary) => Admission::Refusal(summary),
         };
+        if self.is_passed_on {
+            let pairs = self.head.pairs();
+            return gateway.pass_on(admission, &self.head.as_request(&pairs).headers);
+        }
         // What was sent of an answer in pieces is known; another was sent whole or not at all.
         let response = self.summary().filter(|summary| self.is_sent || summary.delivery.is_some());
         let refusal = self.conn.refusal().map(|refusal| (refusal.status, refusal.code));

@@ -9,9 +9,7 @@ use std::sync::atomic::Ordering;
 
 use crate::context::Shared;
 use crate::head::Head;
-use orcas_http::{RequestHead, raw_pairs};
-use orcas_s3::operations::manages_permissions;
-use orcas_s3::support::may_give_by_acl;
+use orcas_http::raw_pairs;
 use orcas_s3::target::{hosted_bucket, hosted_website};
 
 /// What is not S3, unless the host is a bucket.
@@ -36,24 +34,6 @@ pub fn is_for_application(shared: &Shared, head: &Head) -> bool {
     let is_foreign =
         || options.own_names.as_ref().is_some_and(|names| !is_own(head.host(), names, options.website_host.as_deref()));
     is_reserved() || is_query() || is_visit() || listens() || is_foreign()
-}
-
-/// Whether the request changes who may do what, so that the application writes that down first.
-pub fn is_audited(shared: &Shared, head: &Head, request: &RequestHead<'_>) -> bool {
-    if matches!(*head.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
-        return false;
-    }
-    let headers = &request.headers;
-    let says = |name| headers.get(name).is_some();
-    if may_give_by_acl(headers) || says("x-amz-object-ownership") || says("x-amz-bypass-governance-retention") {
-        return true;
-    }
-    // A parameter without a value names a part of a bucket or an object.
-    if !raw_pairs(request.query).any(|(_, value)| value.is_none_or(<[u8]>::is_empty)) {
-        return false;
-    }
-    let operation = shared.gateway.describe(request, 0).operation;
-    operation.is_some_and(|it| it.spec().permissions.iter().any(|it| manages_permissions(it.action(false))))
 }
 
 /// Whether the request is for a service that is neither S3 nor one of the application: it says so in a form that the

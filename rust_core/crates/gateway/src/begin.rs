@@ -23,7 +23,7 @@ pub enum Begun {
 }
 
 impl Gateway {
-    /// Takes the head of a request, and counts it: `finish` has to follow.
+    /// Takes the head of a request, and counts it: `finish` or `pass_on` has to follow.
     pub fn begin(self: &Arc<Self>, head: &RequestHead<'_>, ingress: &Ingress, responder: &Arc<dyn Responder>) -> Begun {
         self.metrics.begin();
         let begun = match self.form(head, ingress, responder) {

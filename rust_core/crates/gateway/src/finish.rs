@@ -6,11 +6,13 @@ use std::time::Instant;
 
 use crate::accounting::metering::Billed;
 use crate::accounting::tally::{Delivery, Tally};
-use crate::admission::bounds::rates::charge;
+use crate::admission::accept::announced;
+use crate::admission::bounds::rates::{charge, give_back};
 use crate::admission::decision_log::LoggedDecisions;
 use crate::gateway::{Gateway, now_ms};
 use crate::requests::request::Request;
 use crate::requests::response::{Response, ResponseBody};
+use orcas_http::Headers;
 use orcas_metrics::Exemplar;
 use orcas_s3::{ErrorCode, Operation};
 use orcas_telemetry::metrics::requests::Finished;
@@ -165,5 +167,15 @@ impl Gateway {
             });
         }
         finished
+    }
+
+    /// Gives up a request with these headers, because another front end begins it anew: it is counted there.
+    pub fn pass_on(&self, admission: Admission<'_>, headers: &Headers<'_>) {
+        self.metrics.pass_on();
+        if let Admission::Request(request) = admission
+            && let Some(limits) = request.requester().limits.as_deref()
+        {
+            give_back(limits, announced(headers));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Everything between a parsed HTTP head and the engine, without Python and without sockets.
 //!
-//! A request begins in `begin` and ends in `finish`. In between, `admission::accept` turns its head into a verified,
+//! A request begins in `begin` and ends in `finish`, unless another front end is to begin it anew. In between, `admission::accept` turns its head into a verified,
 //! typed `Request`, and `admission::form` does so for the forms of browsers. The request performs its operation and
 //! returns a `Response`, at once or later, to the `Responder` of its front end. Each operation has a file in
 //! `operations`.

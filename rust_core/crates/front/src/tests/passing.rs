@@ -67,10 +67,12 @@ fn a_body_is_passed_on() {
 fn changes_of_rights_are_passed_on_and_other_changes_are_not() {
     let server = Server::start();
     let heard = application(&server, ANSWER);
-    server.ask("PUT", "/bucket", "policy=", &[], b"end");
-    assert!(heard.recv().unwrap().starts_with("PUT /bucket?policy= HTTP/1.1\r\n"));
-    server.ask("PUT", "/bucket/k", "", &[("x-amz-acl", "public-read")], b"end");
-    assert!(heard.recv().unwrap().starts_with("PUT /bucket/k HTTP/1.1\r\n"));
+    server.ask("DELETE", "/bucket", "policy=", &[], b"");
+    assert!(heard.recv().unwrap().starts_with("DELETE /bucket?policy= HTTP/1.1\r\n"));
+    server.ask("PUT", "/other", "", &[("x-amz-object-ownership", "ObjectWriter")], b"end");
+    assert!(heard.recv().unwrap().starts_with("PUT /other HTTP/1.1\r\n"));
+    // Refused here: it would change nothing.
+    assert_eq!(server.ask("PUT", "/bucket/k", "", &[("x-amz-acl", "public-read")], b"end").status, 400);
     let tags = b"<Tagging><TagSet></TagSet></Tagging>";
     assert_eq!(server.ask("PUT", "/bucket/k", "", &[], b"end").status, 200);
     assert_eq!(server.ask("PUT", "/bucket/k", "tagging=", &[], tags).status, 200);

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
+use crate::Admission;
 use orcas_s3::Operation;
 
 type HeaderList = &'static [(&'static str, &'static str)];
@@ -34,6 +35,19 @@ fn a_secret_counts_until_another_replaces_it() {
     assert_eq!(code_of(&fixture, &new), "InvalidAccessKeyId");
     fixture.gateway.replace_identities(identities("secret")).unwrap();
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("", "SignatureDoesNotMatch"));
+}
+
+#[test]
+fn what_begins_anew_elsewhere_takes_nothing_of_a_limit() {
+    let fixture = Fixture::new();
+    let limits = vec![("ROOT".to_owned(), 1, 0)];
+    fixture.gateway.change_identities(IdentityTables { limits, ..IdentityTables::default() }, &[]).unwrap();
+    for _ in 0..3 {
+        let request = fixture.accept("GET", "/", &[], b"").ok().expect("not too many");
+        fixture.gateway.pass_on(Admission::Request(&*request), &Headers::new(&[]));
+    }
+    fixture.accept("GET", "/", &[], b"").ok().expect("not too many");
+    assert_eq!(code_of(&fixture, &fixture.signer), "SlowDown");
 }
 
 #[test]

@@ -156,7 +156,7 @@ impl Permission {
 
 /// Whether an action is about who may do what: AWS's access level of it is "Permissions management". The audit log has every
 /// request that needs such an action.
-pub fn manages_permissions(action: &str) -> bool {
+pub(crate) fn manages_permissions(action: &str) -> bool {
     matches!(
         action,
         "s3:BypassGovernanceRetention"

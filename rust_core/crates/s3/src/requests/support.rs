@@ -78,7 +78,7 @@ const ACL: [&str; 6] = [
 pub const OF_AN_ACL: &[&str] = &ACL;
 
 /// Whether the headers name a list that may give others something.
-pub fn may_give_by_acl(headers: &Headers<'_>) -> bool {
+pub(crate) fn may_give_by_acl(headers: &Headers<'_>) -> bool {
     ACL.iter().any(|name| {
         headers.get(name).is_some_and(|value| {
             let gives_nothing = matches!(value.trim_ascii(), b"private" | b"bucket-owner-full-control");

@@ -92,9 +92,14 @@ impl Default for RequestMetrics {
 }
 
 impl RequestMetrics {
-    /// A request has begun; `finish` follows.
+    /// A request has begun; `finish` or `pass_on` follows.
     pub fn begin(&self) {
         self.begun.add(1);
+    }
+
+    /// The request begins anew, and counts then.
+    pub fn pass_on(&self) {
+        self.done.add(1);
     }
 
     pub fn finish(&self, request: &Finished) {

@@ -72,6 +72,13 @@ impl Limit {
         tokens.requests = tokens.requests.saturating_sub(requests.saturating_mul(WHOLE));
         tokens.bytes = tokens.bytes.saturating_sub(per_second(bytes));
     }
+
+    /// What is more than full is lost with the next `wait`.
+    fn give_back(&self, bytes: u64) {
+        let mut tokens = self.tokens.lock();
+        tokens.requests = tokens.requests.saturating_add(WHOLE);
+        tokens.bytes = tokens.bytes.saturating_add(per_second(bytes));
+    }
 }
 
 /// Counts a request with so many bytes of its body.
@@ -87,6 +94,11 @@ pub fn admit(limits: &[Arc<Limit>], now_ms: i64, bytes: u64) -> Result<(), S3Err
     }
     limits.iter().for_each(|limit| limit.take(1, bytes));
     Ok(())
+}
+
+/// Takes back what `admit` has counted.
+pub fn give_back(limits: &[Arc<Limit>], bytes: u64) {
+    limits.iter().for_each(|limit| limit.give_back(bytes));
 }
 
 /// Counts the bytes of an answer, which may be more than there is left: what follows waits longer.
@@ -127,6 +139,18 @@ mod tests {
         assert_eq!(waits(&hundred, 0, 0), Some(2));
         charge(&hundred, 100);
         assert_eq!([0, 2_500, 2_501].map(|now| waits(&hundred, now, 0)), [Some(3), Some(1), None]);
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_used_again() {
+        let one = limits(1, 100);
+        for _ in 0..3 {
+            assert_eq!(waits(&one, 0, 250), None);
+            give_back(&one, 250);
+        }
+        // But no more than a second brings.
+        give_back(&one, 0);
+        assert_eq!([0, 0].map(|now| waits(&one, now, 0)), [None, Some(1)]);
     }
 
     #[test]

@@ -366,6 +366,19 @@ class Stages(TypedDict):
     trace: TraceIds | None
 
 @type_check_only
+class Traced(TypedDict):
+    """A traced request that is done: when that was, in nanoseconds since 1970, how many spans show it, and what they say."""
+
+    ended_ns: int
+    spans: int
+    stages: Stages
+    operation: str | None
+    bucket: str | None
+    key: str | None
+    method: str
+    client: str | None
+
+@type_check_only
 class TaskNumbers(TypedDict):
     """A periodic task. Moments are in seconds since 1970; `succeeded_at` is that of the start before the first success."""
 
@@ -1214,6 +1227,19 @@ class RequestLogs:
     def drop_access_lines(self, lines: int) -> None:
         """Count lines that could not be written."""
 
+    def take_traced(self, gather: float) -> list[Traced]:
+        """Wait for traced requests that are done, and up to `gather` seconds for a whole batch. Blocks.
+
+        Returns:
+            None of them after `end_traced`, once all are taken.
+        """
+
+    def end_traced(self) -> None:
+        """Free who waits in `take_traced`."""
+
+    def dropped_spans(self) -> int:
+        """Spans of requests that were dropped because too many waited."""
+
     def due_logs(self, age: float, size: int) -> list[tuple[str, str, str, bytes]]:
         """Records of requests to logged buckets: those that have waited for `age` seconds, or have `size` bytes.
 
@@ -1370,8 +1396,8 @@ class Core:
     ) -> Stages | None:
         """Count a request that is done: what `accept` returned, and the response; None if the client disconnected.
 
-        With its scope, it goes to the access log; `mount_length` as in `accept`. `refusal` is status and code, if the
-        connection answered instead. Returns its stages if it was slow.
+        With its scope, it goes to the access log and to traces; `mount_length` as in `accept`. `refusal` is status and
+        code, if the connection answered instead. Returns its stages if it was slow.
         """
 
     def pass_on(self, request: Request, scope: MutableMapping[str, Any]) -> None:

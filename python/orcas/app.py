@@ -228,8 +228,7 @@ async def _assembled(
         tools.pulls = dispatcher.origins = await pulls_of(core, dispatcher, root, settings, directory, serves=serves)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen, dispatcher.console = streams.listen, settings.console
-        traces = _traces(settings)
-        dispatcher.traced = traces.add if traces is not None else None
+        traces = None if settings.traces_endpoint is None else Traces(settings.traces_endpoint, core.request_logs())
         spans = traces.counts if traces is not None else lambda: (0, 0)
         looking, delivering = map(asyncio.create_task, (health.watch(core.health), delivery.run()))
         try:
@@ -278,11 +277,6 @@ def _dispatch(dispatcher: Dispatcher, testing: TestControl | None) -> tuple[Disp
     if testing is None:
         return dispatcher, dispatcher.below
     return testing.around(dispatcher), lambda length: testing.around(dispatcher.below(length), length)
-
-
-def _traces(settings: Settings) -> Traces | None:
-    """Begin to send traces, if requests are traced."""
-    return None if settings.traces_endpoint is None else Traces(settings.traces_endpoint)
 
 
 @asynccontextmanager

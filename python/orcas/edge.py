@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from orcas._core import Stages as Stages
     from orcas._core import Surroundings as Surroundings
     from orcas._core import TaskNumbers as TaskNumbers
+    from orcas._core import Traced as Traced
     from orcas.control import Sealer
     from orcas.control.identities.snapshot import AccountRow, IdentityRow, KeyRow, LimitRow, PolicyRow
     from orcas.settings.config import Settings

@@ -11,7 +11,6 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from orcas.edge import Front
-from orcas.errors import ConfigurationError
 from orcas.settings.config import DEV_SECRET_KEY, Settings
 
 if TYPE_CHECKING:
@@ -51,16 +50,6 @@ def _as_sent(scope: Scope) -> Scope:
     # An IPv6 address is in brackets.
     host, _, port = said[_CLIENT].rpartition(":")
     return {**scope, "headers": headers, "client": (host.strip("[]"), int(port)), "scheme": said[_SCHEME]}
-
-
-def check_listener(settings: Settings) -> None:
-    """Refuse what the listener cannot do.
-
-    Raises:
-        ConfigurationError: a setting asks for it.
-    """
-    if settings.traces_endpoint is not None:
-        raise ConfigurationError("The listener in Rust sends no traces yet: leave out ORCAS_LISTENER=rust.")
 
 
 def start_front(

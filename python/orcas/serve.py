@@ -26,7 +26,7 @@ import uvloop
 from orcas.app import OpenStore, Orcas
 from orcas.control.files.address import Address, reachable, remove_address, write_address
 from orcas.errors import ConfigurationError, UnavailableError
-from orcas.front import check_listener, passed_on, start_front
+from orcas.front import passed_on, start_front
 from orcas.http.certificate import Certificates
 from orcas.http.protocol import TICK_SECONDS, LimitedProtocol, limited_protocol
 from orcas.http.refusals import COUNTS
@@ -71,8 +71,6 @@ def run(app: Orcas, announce: Announce) -> None:
         UnavailableError: the address or the store is not available.
     """
     settings = app.settings
-    if settings.listener == "rust":
-        check_listener(settings)
     certificates = given_certificates(settings)
     with bound(settings.host, settings.port) as listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(app, listener, certificates, announce))

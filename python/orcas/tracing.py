@@ -1,17 +1,16 @@
 """Spans of traced requests on their way to a receiver of OpenTelemetry, over HTTP (OTLP): the extra `otel`.
 
-Rust decides which requests are traced, and measures their stages. Requests wait neither for the receiver nor for this
-thread: a span that finds no room in its bounded queue, or that the receiver does not accept, is dropped and counted.
+Rust decides which requests are traced, measures their stages, and keeps those that are done in a bounded queue. Requests
+wait neither for the receiver nor for the thread that takes them from there: a span that finds no room, or that the receiver
+does not accept, is dropped and counted.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from orcas.errors import ConfigurationError
 from orcas.version import orcas_version
@@ -20,20 +19,15 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from orcas.edge import Stages
+    from orcas.edge import Stages, Traced
 
-# Requests that wait for the thread.
-_QUEUE_MAX: Final = 2048
-# Requests whose spans are sent at once, and seconds for which they are gathered.
-_BATCH_MAX: Final = 256
+# Seconds for which requests are gathered whose spans are sent at once.
 _GATHER_SECONDS: Final = 1.0
 # Seconds that a receiver is given for a batch, with repetitions, and for the last one when the server stops.
 _SEND_SECONDS: Final = 10
 _STOP_SECONDS: Final = 5
 # Seconds in which an attempt that was told to end may do so.
 _END_SECONDS: Final = 1
-# Of these, what requests without a verified sender may take.
-_UNVERIFIED_MAX: Final = _QUEUE_MAX // 2
 # The stages of a request, in their order, and those of one that was refused by its head.
 STAGES: Final = ("authenticate", "receive", "execute", "send")
 REFUSED_STAGES: Final = ("authenticate", "send")
@@ -41,15 +35,25 @@ _NANOSECONDS: Final = 1_000_000_000
 
 log = logging.getLogger("orcas")
 
-# When it ended (nanoseconds since 1970), its stages, and what its span says.
-_Done = tuple[int, "Stages", dict[str, Any]]
+
+class Source(Protocol):
+    """Where traced requests come from that are done."""
+
+    def take_traced(self, gather: float, /) -> list[Traced]:
+        """Wait for requests, and up to `gather` seconds for more; none when it has ended."""
+
+    def end_traced(self) -> None:
+        """Free who waits."""
+
+    def dropped_spans(self) -> int:
+        """Spans that found no room."""
 
 
 class Traces:
-    """Sends spans to a receiver from a thread of its own. Times of requests that are added count backwards from now."""
+    """Sends spans to a receiver from a thread of its own."""
 
-    def __init__(self, endpoint: str) -> None:
-        """Prepare to send to `endpoint`.
+    def __init__(self, endpoint: str, source: Source) -> None:
+        """Begin to send spans of the requests of `source` to `endpoint`.
 
         Raises:
             ConfigurationError: the packages of OpenTelemetry are not installed.
@@ -62,38 +66,21 @@ class Traces:
                 "ORCAS_TRACES_ENDPOINT needs the packages of OpenTelemetry: run pip install 'orcas-s3[otel]'."
             ) from None
         self._endpoint = endpoint
-        self._waiting: deque[_Done] = deque()
-        self._ended = False
-        # Notified when the first request waits, when a whole batch does, and at the end: to wake the thread for each
-        # request would cost the event loop more than to hand it over.
-        self._changed = threading.Condition(threading.Lock())
+        self._source = source
         self._lock = threading.Lock()
         self._sent = self._dropped = 0
         self._failing = self._faulty = False
         self._thread = threading.Thread(target=self._run, name="orcas-traces", daemon=True)
         self._thread.start()
 
-    def add(self, stages: Stages, about: dict[str, Any]) -> None:
-        """A traced request ended now. Never waits."""
-        with self._changed:
-            has_room = len(self._waiting) < (_QUEUE_MAX if stages["verified"] else _UNVERIFIED_MAX)
-            if has_room:
-                self._waiting.append((time.time_ns(), stages, about))
-                if len(self._waiting) in (1, _BATCH_MAX):
-                    self._changed.notify()
-        if not has_room:
-            self._count(dropped=span_count(stages))
-
     def counts(self) -> tuple[int, int]:
         """Spans that were sent, and that were dropped."""
         with self._lock:
-            return self._sent, self._dropped
+            return self._sent, self._dropped + self._source.dropped_spans()
 
     def close(self) -> None:
         """Send what there is, for as long as a receiver is given at the end. Blocks."""
-        with self._changed:
-            self._ended = True
-            self._changed.notify()
+        self._source.end_traced()
         self._thread.join(_STOP_SECONDS)
         # Ends an attempt that goes on.
         self._shutdown()
@@ -107,7 +94,7 @@ class Traces:
 
     def _run(self) -> None:
         self._fault.thread = threading.get_ident()
-        for batch in self._batches():
+        while batch := self._source.take_traced(_GATHER_SECONDS):
             spans = self._made(batch)
             if not spans:
                 continue
@@ -119,33 +106,22 @@ class Traces:
                 log.info("Traces are sent again")
             self._failing = failed
 
-    def _made(self, batch: list[_Done]) -> list[ReadableSpan]:
+    def _made(self, batch: list[Traced]) -> list[ReadableSpan]:
         """The spans of requests. One whose spans cannot be made costs those alone."""
         spans = []
         for done in batch:
             try:
-                spans += self._spans(*done)
+                spans += self._spans(done)
             except Exception:
                 # The thread must outlive it.
-                self._count(dropped=span_count(done[1]))
+                self._count(dropped=done["spans"])
                 if not self._faulty:
                     self._faulty = True
                     log.exception("Spans of a request cannot be made")
         return spans
 
-    def _batches(self) -> Iterator[list[_Done]]:
-        """What is added, gathered, until the end."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._ended)
-                self._changed.wait_for(lambda: len(self._waiting) >= _BATCH_MAX or self._ended, _GATHER_SECONDS)
-                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _BATCH_MAX))]
-            if not batch:
-                return
-            yield batch
 
-
-_Spans = Callable[[int, "Stages", dict[str, Any]], "list[ReadableSpan]"]
+_Spans = Callable[["Traced"], "list[ReadableSpan]"]
 
 
 def _maker() -> _Spans:
@@ -164,9 +140,10 @@ def _maker() -> _Spans:
     flags, new_id = TraceFlags(TraceFlags.SAMPLED), RandomIdGenerator().generate_span_id
     unset, failed = Status(StatusCode.UNSET), Status(StatusCode.ERROR)
 
-    def spans(end: int, stages: Stages, about: dict[str, Any]) -> list[ReadableSpan]:
+    def spans(done: Traced) -> list[ReadableSpan]:
+        stages, end = done["stages"], done["ended_ns"]
         given = stages["trace"]
-        assert given is not None, "only traced requests are added"
+        assert given is not None, "only traced requests are kept"
         trace_id = int(given["trace_id"], 16)
 
         def context(span_id: int, *, is_remote: bool = False) -> SpanContext:
@@ -186,11 +163,11 @@ def _maker() -> _Spans:
         begun = end - int(stages["total"] * _NANOSECONDS)
         made = [
             ReadableSpan(
-                str(about.get("rpc.method") or "request"),
+                done["operation"] or "request",
                 request,
                 None if parent_id is None else context(int(parent_id, 16), is_remote=True),
                 resource,
-                {name: value for name, value in about.items() if value is not None},
+                _attributes(done),
                 kind=SpanKind.SERVER,
                 instrumentation_scope=scope,
                 status=failed if stages["status"] is None or stages["status"] >= 500 else unset,
@@ -212,6 +189,17 @@ def _maker() -> _Spans:
         return made
 
     return spans
+
+
+def _attributes(done: Traced) -> dict[str, str | int]:
+    """What the span of a request says."""
+    about = {
+        "rpc.system": "aws-api", "rpc.service": "S3", "rpc.method": done["operation"], "aws.s3.bucket": done["bucket"],
+        "aws.s3.key": done["key"], "http.request.method": done["method"],
+        "http.response.status_code": done["stages"]["status"], "error.type": done["stages"]["code"],
+        "client.address": done["client"],
+    }  # fmt: skip
+    return {name: value for name, value in about.items() if value is not None}
 
 
 def _resource() -> Resource:
@@ -253,11 +241,6 @@ def _sender(endpoint: str) -> tuple[Callable[[list[ReadableSpan]], bool], Callab
 
 def _stages(stages: Stages) -> tuple[Literal["authenticate", "receive", "execute", "send"], ...]:
     return REFUSED_STAGES if stages["refused"] else STAGES
-
-
-def span_count(stages: Stages) -> int:
-    """Spans of a request: its own, and those of its stages and steps."""
-    return 1 + len(_stages(stages)) + len(stages["steps"])
 
 
 class _Fault:

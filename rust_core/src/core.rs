@@ -259,7 +259,7 @@ impl Core {
 
     /// Counts a request that is done: what `accept` returned for it, and its response, or None if the client
     /// disconnected. With its scope, it goes to the logs of requests. `refusal`: status and code, if the connection
-    /// answered instead. Returns its stages, if it was slow or is traced.
+    /// answered instead. Returns its stages if it was slow.
     #[pyo3(signature = (admission, response, scope = None, mount_length = 0, refusal = None))]
     fn finish(
         &self,
@@ -278,7 +278,12 @@ impl Core {
             let answered = response.map_or(&b""[..], |response| response.rest.as_bytes(py));
             done::log(&self.gateway, &done, &finished, (scope, mount_length), answered)?;
         }
-        Ok(self.gateway.stages(&done, &finished).map(PyStages::from))
+        let Some(stages) = self.gateway.stages(&done, &finished) else { return Ok(None) };
+        let slow = stages.slow.then(|| PyStages::from(&stages));
+        if let Some(scope) = scope.filter(|_| stages.trace.is_some()) {
+            done::hand_on(&self.gateway, stages, (scope, mount_length))?;
+        }
+        Ok(slow)
     }
 
     /// Gives up a request that `accept` begins anew with the same scope: only that one counts.

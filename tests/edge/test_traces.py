@@ -6,6 +6,7 @@ import contextlib
 import http.server
 import json
 import logging
+import queue
 import secrets
 import sys
 import threading
@@ -22,7 +23,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.fixtures.serving import SECRET_KEY, Running, serving
 from tests.fixtures.waiting import wait_until
 
-import orcas.tracing
 from orcas.errors import ConfigurationError
 from orcas.tracing import REFUSED_STAGES, STAGES, Traces
 
@@ -338,54 +338,42 @@ def test_a_receiver_that_is_not_there_does_not_keep_the_server_from_ending(tmp_p
         assert time.monotonic() - began < 15
 
 
-def test_what_finds_no_room_is_counted(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orcas.tracing, "_QUEUE_MAX", 3)
-    monkeypatch.setattr(Traces, "_run", lambda _: None)
-    traces = Traces(receiver.url)
-    for _ in range(5):
-        traces.add(STAGES_OF_A_REQUEST, {})
-    assert traces.counts() == (0, 2 * 5)
-
-
-def test_what_is_not_verified_leaves_room_for_others(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orcas.tracing, "_QUEUE_MAX", 3)
-    monkeypatch.setattr(orcas.tracing, "_UNVERIFIED_MAX", 1)
-    monkeypatch.setattr(Traces, "_run", lambda _: None)
-    traces = Traces(receiver.url)
-    stranger = STAGES_OF_A_REQUEST | {"verified": False, "refused": True}
-    for stages in [stranger] * 4 + [STAGES_OF_A_REQUEST] * 2:
-        traces.add(stages, {})
-    assert traces.counts() == (0, 3 * 3)
-
-
-def test_a_whole_batch_does_not_wait_for_more(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orcas.tracing, "_GATHER_SECONDS", 60)
-    monkeypatch.setattr(orcas.tracing, "_BATCH_MAX", 2)
-    traces = Traces(receiver.url)
-    for _ in range(4):
-        traces.add(STAGES_OF_A_REQUEST, {})
-        time.sleep(0.05)
-    assert wait_until(lambda: traces.counts() == (4 * 5, 0), 10)
-    # What is no whole batch is sent at the end.
-    traces.add(STAGES_OF_A_REQUEST, {})
-    traces.close()
-    assert traces.counts() == (5 * 5, 0)
-
-
 STAGES_OF_A_REQUEST: Any = dict.fromkeys(["total", *STAGES], 0.1) | {
     "steps": [], "refused": False, "verified": True, "status": 200, "code": None, "slow": False,
     "trace": {"trace_id": "1" * 32, "span_id": "1" * 16, "parent_id": None},
 }  # fmt: skip
 
 
+def done(**stages: Any) -> Any:
+    """A traced request with other stages than `STAGES_OF_A_REQUEST`."""
+    known = {"ended_ns": time.time_ns(), "spans": 5, "method": "GET", "stages": STAGES_OF_A_REQUEST | stages}
+    return dict.fromkeys(["operation", "bucket", "key", "client"]) | known
+
+
+class Given:
+    """A source of requests of the test's own."""
+
+    def __init__(self, *requests: Any) -> None:
+        self._batches: queue.Queue[list[Any]] = queue.Queue()
+        if requests:
+            self._batches.put(list(requests))
+
+    def take_traced(self, gather: float, /) -> list[Any]:
+        return self._batches.get()
+
+    def end_traced(self) -> None:
+        self._batches.put([])
+
+    def dropped_spans(self) -> int:
+        return 7
+
+
 def test_spans_that_cannot_be_made_cost_those_alone(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, "orcas")
-    traces = Traces(receiver.url)
-    wrong = STAGES_OF_A_REQUEST | {"trace": {"trace_id": "no number", "span_id": "1" * 16, "parent_id": None}}
-    for stages in (wrong, wrong, STAGES_OF_A_REQUEST):
-        traces.add(stages, {})
+    wrong = done(trace={"trace_id": "no number", "span_id": "1" * 16, "parent_id": None})
+    traces = Traces(receiver.url, Given(wrong, wrong, done()))
     traces.close()
-    assert traces.counts() == (5, 10)
+    assert traces.counts() == (5, 7 + 10)
     assert len(receiver.spans) == 5
     assert [line.getMessage() for line in caplog.records] == ["Spans of a request cannot be made"]
 
@@ -394,9 +382,8 @@ def test_what_others_log_with_opentelemetry_stays_theirs(receiver: Receiver, cap
     receiver.status = 400
     theirs = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
     before = [list(theirs.filters), list(theirs.handlers), list(logging.getLogger("opentelemetry").handlers)]
-    traces = Traces(receiver.url)
+    traces = Traces(receiver.url, Given(done()))
     theirs.error("Of somebody else")
-    traces.add(STAGES_OF_A_REQUEST, {})
     traces.close()
     said = [line.getMessage() for line in caplog.records if line.name.startswith("opentelemetry")]
     assert said == ["Of somebody else"]
@@ -407,4 +394,4 @@ def test_what_others_log_with_opentelemetry_stays_theirs(receiver: Receiver, cap
 def test_without_the_packages_it_says_what_to_install(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'orcas-s3\[otel\]'"):
-        Traces(receiver.url)
+        Traces(receiver.url, Given())

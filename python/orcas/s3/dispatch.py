@@ -85,8 +85,6 @@ class Dispatcher:
         # Answers MinIO's ListenBucketNotification. Set before the first request.
         self.listen: Callable[[Scope, Receive, Send, str | None], Awaitable[None]] | None = None
         self._audit = audit
-        # Takes the stages of traced requests, and what their spans say. Set before the first request.
-        self.traced: Callable[[Stages, dict[str, object]], None] | None = None
         # Whether there is a web console, to which the page for browsers leads. Set before the first request.
         self.console = False
         # Learns why requests are refused, while somebody watches. Set before the first request.
@@ -153,7 +151,7 @@ class Dispatcher:
             )
             stages = self._core.finish(admission, took, scope, self._mount_length, scope.get(REFUSED))
             if stages is not None:
-                self._watch(scope, stages)
+                self._report_slow(scope, stages)
 
     def _instead(self, scope: Scope, response: Response, *, is_refusal: bool) -> tuple[Response, Page | None]:
         """What an error is for whom S3's document is not: a client of another service, or a person with a browser.
@@ -301,29 +299,18 @@ class Dispatcher:
             likely = None if diagnosis is None else diagnosis["cause"]
         watch.note_cause(note.request_id, note.cause, likely)
 
-    def _watch(self, scope: Scope, stages: Stages) -> None:
-        """Report a request that was slow, and hand on one that is traced."""
-        asked = self._describe(scope)
-        if stages["trace"] is not None and self.traced is not None:
-            about = {
-                "rpc.system": "aws-api", "rpc.service": "S3", "rpc.method": asked["operation"],
-                "aws.s3.bucket": asked["bucket"], "aws.s3.key": asked["key"], "http.request.method": scope["method"],
-                "http.response.status_code": stages["status"], "error.type": stages["code"],
-                "client.address": address(scope.get("client")),
-            }  # fmt: skip
-            self.traced(stages, {name: bounded(value) for name, value in about.items()})
-        if stages["slow"]:
-            trace = stages["trace"]
-            known = {
-                "operation": asked["operation"], "method": None if asked["operation"] else scope["method"],
-                "bucket": asked["bucket"], "key": asked["key"], "client": address(scope.get("client")),
-                "trace_id": None if trace is None else trace["trace_id"], "total_sec": stages["total"],
-                "authenticate_sec": stages["authenticate"], "receive_sec": stages["receive"],
-                "execute_sec": stages["execute"], "send_sec": stages["send"],
-                **{f"{name}_sec": took for _, name, _, took in stages["steps"]},
-            }  # fmt: skip
-            fields = {name: bounded(value) for name, value in known.items() if value is not None}
-            log.warning("Slow request", extra={"orcas": fields})
+    def _report_slow(self, scope: Scope, stages: Stages) -> None:
+        asked, trace = self._describe(scope), stages["trace"]
+        known = {
+            "operation": asked["operation"], "method": None if asked["operation"] else scope["method"],
+            "bucket": asked["bucket"], "key": asked["key"], "client": address(scope.get("client")),
+            "trace_id": None if trace is None else trace["trace_id"], "total_sec": stages["total"],
+            "authenticate_sec": stages["authenticate"], "receive_sec": stages["receive"],
+            "execute_sec": stages["execute"], "send_sec": stages["send"],
+            **{f"{name}_sec": took for _, name, _, took in stages["steps"]},
+        }  # fmt: skip
+        fields = {name: bounded(value) for name, value in known.items() if value is not None}
+        log.warning("Slow request", extra={"orcas": fields})
 
     def close(self) -> None:
         """Stop listening for completions."""

@@ -125,8 +125,8 @@ class Settings(ObservabilitySettings):
     )
     listener: str = _setting(
         "python",
-        "who serves connections: `python`; or `rust`, which is new, uses every core, and lacks traces and, in the console, "
-        "the causes of refusals",
+        "who serves connections: `python`; or `rust`, which is new, uses every core, and in the console lacks the causes of "
+        "refusals",
         text,
         choices=("python", "rust"),
     )

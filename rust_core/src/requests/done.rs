@@ -6,12 +6,13 @@ use pyo3::types::PyDict;
 
 use super::answer::Response;
 use super::form::Form;
-use super::head::{ScopeHead, client, field};
+use super::head::{ScopeHead, address, client, field};
 use super::request::Request;
 use orcas_gateway::accounting::request_log::Logged;
-use orcas_gateway::accounting::stages::Stages;
+use orcas_gateway::accounting::traced::{Stages, Traced};
 use orcas_gateway::{Admission, Done, Gateway};
 use orcas_http::hex;
+use orcas_s3::Operation;
 use orcas_telemetry::metrics::requests::Finished;
 use orcas_telemetry::traces::Trace;
 
@@ -58,6 +59,38 @@ pub fn log(
     Ok(())
 }
 
+/// Hands a traced request on to whoever sends its spans.
+pub fn hand_on(gateway: &Gateway, stages: Stages, (scope, mount_length): (&Bound<'_, PyDict>, usize)) -> PyResult<()> {
+    let head = ScopeHead::of(scope)?;
+    let pairs = head.pairs();
+    let head = head.head(&pairs)?;
+    let asked = gateway.describe(&head, mount_length);
+    let asked = (asked.operation, asked.bucket, asked.key);
+    gateway.traced.push(Traced::new(stages, asked, head.method, address(scope)?));
+    Ok(())
+}
+
+/// A traced request, as the gateway has it.
+#[derive(IntoPyObject)]
+pub struct PyTraced {
+    ended_ns: u64,
+    spans: u64,
+    stages: PyStages,
+    operation: Option<&'static str>,
+    bucket: Option<String>,
+    key: Option<String>,
+    method: String,
+    client: Option<String>,
+}
+
+impl From<Traced> for PyTraced {
+    fn from(traced: Traced) -> Self {
+        let Traced { ended_ns, stages, operation, bucket, key, method, client } = traced;
+        let (spans, stages, operation) = (stages.spans(), (&stages).into(), operation.map(Operation::name));
+        Self { ended_ns, spans, stages, operation, bucket, key, method, client }
+    }
+}
+
 /// As the gateway has them.
 #[derive(IntoPyObject)]
 pub struct PyStages {
@@ -75,21 +108,21 @@ pub struct PyStages {
     trace: Option<TraceIds>,
 }
 
-impl From<Stages<'_>> for PyStages {
-    fn from(stages: Stages<'_>) -> Self {
+impl From<&Stages> for PyStages {
+    fn from(stages: &Stages) -> Self {
         Self {
             total: stages.total,
             authenticate: stages.authenticate,
             receive: stages.receive,
             execute: stages.execute,
             send: stages.send,
-            steps: stages.steps,
+            steps: stages.steps.clone(),
             refused: stages.refused,
             verified: stages.verified,
             status: stages.status,
             code: stages.code.map(|code| code.as_str()),
             slow: stages.slow,
-            trace: stages.trace.map(TraceIds::from),
+            trace: stages.trace.as_ref().map(TraceIds::from),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The head of a request as bytes, from its ASGI scope.
 
+use std::net::{IpAddr, SocketAddr};
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -58,6 +60,18 @@ pub fn client<'py>(scope: &Bound<'py, PyDict>) -> PyResult<Option<Bound<'py, PyS
         Err(_) => client.get_item(0),
     };
     Ok(host.ok().and_then(|host| host.cast_into().ok()))
+}
+
+/// Address and port of the client, if a scope has one. The port 0 stands for one that is not known.
+pub fn address(scope: &Bound<'_, PyDict>) -> PyResult<Option<String>> {
+    let Some(host) = client(scope)? else { return Ok(None) };
+    let host = host.to_string_lossy().into_owned();
+    let port = field(scope, intern!(scope.py(), "client"))?.get_item(1).and_then(|port| port.extract()).unwrap_or(0);
+    Ok(Some(match (host.parse::<IpAddr>(), port) {
+        (_, 0) => host,
+        (Ok(ip), port) => SocketAddr::new(ip, port).to_string(),
+        (Err(_), port) => format!("{host}:{port}"),
+    }))
 }
 
 /// A field of a scope; None if it is left out.

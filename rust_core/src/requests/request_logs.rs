@@ -1,4 +1,4 @@
-//! The logs of requests on their way out: lines of the access log, and objects for buckets that are logged.
+//! The logs of requests on their way out: lines of the access log, objects for buckets that are logged, and traces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use super::done::PyTraced;
 use orcas_gateway::Gateway;
 use orcas_telemetry::access_log::parcels::Due;
 
@@ -54,6 +55,23 @@ impl RequestLogs {
     /// Counts records that could not be stored.
     fn drop_due_logs(&self, records: u64) {
         self.gateway.deliveries.add_dropped(records);
+    }
+
+    /// Waits for traced requests that are done, and up to `gather` seconds for a whole batch. None of them after
+    /// `end_traced`, once all are taken. Blocks.
+    fn take_traced(&self, py: Python<'_>, gather: f64) -> Vec<PyTraced> {
+        let gather = Duration::try_from_secs_f64(gather).unwrap_or_default();
+        py.detach(|| self.gateway.traced.take(gather)).into_iter().map(PyTraced::from).collect()
+    }
+
+    /// Frees who waits in `take_traced`.
+    fn end_traced(&self) {
+        self.gateway.traced.end();
+    }
+
+    /// Spans of requests that were dropped because too many waited.
+    fn dropped_spans(&self) -> u64 {
+        self.gateway.traced.dropped()
     }
 
     /// Counts lines of the access log that could not be written.

@@ -9,10 +9,12 @@ use crate::head::Head;
 use crate::origin::Origin;
 use orcas_gateway::accounting::request_log::Logged;
 use orcas_gateway::accounting::tally::{Delivery, Tally};
-use orcas_gateway::{Admission, Done, ResponseSummary};
-use orcas_gateway::{ErrorNote, Gateway, Request};
+use orcas_gateway::accounting::traced::{Stages, Traced};
+use orcas_gateway::{Admission, Description, Done, ErrorNote, Gateway, Request, ResponseSummary};
+use orcas_http::hex;
 use orcas_s3::header_block::HeaderBlock;
 use orcas_telemetry::metrics::requests::Finished;
+use orcas_telemetry::stopwatch::Step;
 
 /// What the gateway has made of the head.
 pub enum Admitted {
@@ -21,6 +23,17 @@ pub enum Admitted {
     Form(Arc<Tally>),
     /// Refused; this is its answer, too.
     Refused(Box<ResponseSummary>),
+}
+
+impl Admitted {
+    /// As the gateway knows it.
+    fn admission(&self) -> Admission<'_> {
+        match self {
+            Self::Request(request) => Admission::Request(&**request),
+            Self::Form(tally) => Admission::Form(tally),
+            Self::Refused(summary) => Admission::Refusal(summary),
+        }
+    }
 }
 
 pub struct Life {
@@ -92,11 +105,12 @@ impl Life {
         let request_id = std::str::from_utf8(&note.request_id).unwrap_or_default();
         let (code, cause, likely_cause) = (note.code.as_str(), note.cause.as_str(), note.likely_cause.as_deref());
         let client = self.origin;
+        let trace_id = self.admitted.admission().trace().map(|trace| hex(&trace.trace_id));
         macro_rules! tell {
             ($level:ident, $said:literal) => {
                 tracing::$level!(
-                    status, code, operation, method, bucket, key, path, %client, access_key, request_id, cause,
-                    likely_cause, $said
+                    status, code, operation, method, bucket, key, path, %client, access_key, request_id, trace_id,
+                    cause, likely_cause, $said
                 )
             };
         }
@@ -117,27 +131,45 @@ impl Life {
         }
     }
 
-    /// Logs a request that was slow.
-    fn report_slow(&self, gateway: &Gateway, done: &Done<'_>, finished: &Finished) {
-        let Some(stages) = gateway.stages(done, finished).filter(|stages| stages.slow) else { return };
+    /// Logs a request that was slow, and hands on one that is traced.
+    fn show_stages(&self, gateway: &Gateway, done: &Done<'_>, finished: &Finished) {
+        let Some(stages) = gateway.stages(done, finished) else { return };
         let pairs = self.head.pairs();
         let asked = gateway.describe(&self.head.as_request(&pairs), 0);
+        if stages.slow {
+            self.report_slow(&stages, &asked);
+        }
+        if stages.trace.is_some() {
+            let (method, client) = (self.head.method().as_str().as_bytes(), self.origin.to_string());
+            gateway.traced.push(Traced::new(stages, (asked.operation, asked.bucket, asked.key), method, Some(client)));
+        }
+    }
+
+    fn report_slow(&self, stages: &Stages, asked: &Description) {
         let operation = asked.operation.map(|operation| operation.name());
-        let method = operation.is_none().then(|| self.head.method().as_str());
-        let steps: Vec<String> = stages.steps.iter().map(|(_, name, _, took)| format!("{name} {took:.6}")).collect();
-        let steps = steps.join(", ");
+        let took = |step: Step| stages.steps.iter().find(|(_, name, ..)| *name == step.name()).map(|taken| taken.3);
         tracing::warn!(
             operation,
-            method,
+            method = operation.is_none().then(|| self.head.method().as_str()),
             bucket = asked.bucket.as_deref(),
             key = asked.key.as_deref(),
             client = %self.origin,
+            trace_id = stages.trace.as_ref().map(|trace| hex(&trace.trace_id)),
             total_sec = stages.total,
             authenticate_sec = stages.authenticate,
             receive_sec = stages.receive,
             execute_sec = stages.execute,
             send_sec = stages.send,
-            steps,
+            prepare_sec = took(Step::Prepare),
+            queue_sec = took(Step::Queue),
+            apply_wait_sec = took(Step::ApplyWait),
+            decide_sec = took(Step::Decide),
+            append_sec = took(Step::Append),
+            sync_sec = took(Step::Sync),
+            publish_sec = took(Step::Publish),
+            lookup_sec = took(Step::Lookup),
+            read_sec = took(Step::Read),
+            verify_sec = took(Step::Verify),
             "Slow request"
         );
     }
@@ -146,11 +178,7 @@ impl Life {
 impl Drop for Life {
     fn drop(&mut self) {
         let gateway = &self.shared.gateway;
-        let admission = match &self.admitted {
-            Admitted::Request(request) => Admission::Request(&**request),
-            Admitted::Form(tally) => Admission::Form(tally),
-            Admitted::Refused(summary) => Admission::Refusal(summary),
-        };
+        let admission = self.admitted.admission();
         if self.is_passed_on {
             let pairs = self.head.pairs();
             return gateway.pass_on(admission, &self.head.as_request(&pairs).headers);
@@ -163,6 +191,6 @@ impl Drop for Life {
         if gateway.logs_requests() {
             self.log(gateway, &done, &finished);
         }
-        self.report_slow(gateway, &done, &finished);
+        self.show_stages(gateway, &done, &finished);
     }
 }

@@ -70,6 +70,17 @@ pub enum Admission<'a> {
     Refusal(&'a ResponseSummary),
 }
 
+impl<'a> Admission<'a> {
+    /// The trace, if it is traced.
+    pub fn trace(&self) -> Option<&'a Trace> {
+        match self {
+            Self::Request(request) => request.tally().trace.as_deref(),
+            Self::Form(_) => None,
+            Self::Refusal(refusal) => refusal.trace.as_deref(),
+        }
+    }
+}
+
 /// A request that is done.
 pub struct Done<'a> {
     pub admission: Admission<'a>,
@@ -94,15 +105,6 @@ impl<'a> Done<'a> {
             Admission::Request(request) => request.judged(),
             Admission::Form(_) => self.response.and_then(|response| response.judged.as_deref()),
             Admission::Refusal(refusal) => refusal.judged.as_deref(),
-        }
-    }
-
-    /// The trace, if it is traced.
-    pub fn trace(&self) -> Option<&'a Trace> {
-        match self.admission {
-            Admission::Request(request) => request.tally().trace.as_deref(),
-            Admission::Form(_) => None,
-            Admission::Refusal(refusal) => refusal.trace.as_deref(),
         }
     }
 
@@ -148,7 +150,7 @@ impl Gateway {
         let finished = done.finished();
         if self.watch.counts {
             self.metrics.finish(&finished);
-            if let Some(trace) = done.trace() {
+            if let Some(trace) = done.admission.trace() {
                 self.metrics.show(&finished, Exemplar { trace_id: trace.trace_id, at_ms: now_ms() });
             }
         }

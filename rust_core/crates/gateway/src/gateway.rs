@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::accounting::metering::UsageMeter;
 use crate::accounting::tally::Watch;
+use crate::accounting::traced::TracedQueue;
 use crate::admission::bounds::lockouts::{LockoutOptions, Lockouts};
 use crate::admission::bounds::replays::Replays;
 use crate::admission::identities::{Identities, IdentityTables};
@@ -135,6 +136,8 @@ pub struct Gateway {
     pub usage: Mutex<Option<(Instant, Arc<Usage>)>>,
     /// Lines of the access log.
     pub access_lines: LineQueue,
+    /// Traced requests that are done.
+    pub traced: TracedQueue,
     /// Records for the buckets that want them.
     pub deliveries: Deliveries,
     /// Request ids are a counter under a random mask: unique in a process, and no two processes count alike.
@@ -189,6 +192,7 @@ impl Gateway {
             metrics: RequestMetrics::default(),
             usage: Mutex::new(None),
             access_lines: LineQueue::default(),
+            traced: TracedQueue::default(),
             deliveries: Deliveries::default(),
             next_id: AtomicU64::new(0),
             id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),

@@ -5,3 +5,4 @@ pub mod metering;
 pub mod request_log;
 pub mod stages;
 pub mod tally;
+pub mod traced;

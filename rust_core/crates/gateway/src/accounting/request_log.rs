@@ -36,7 +36,7 @@ impl Logged<'_> {
     }
 
     fn trace_id(&self) -> Option<String> {
-        self.done.trace().map(|trace| hex(&trace.trace_id))
+        self.done.admission.trace().map(|trace| hex(&trace.trace_id))
     }
 }
 

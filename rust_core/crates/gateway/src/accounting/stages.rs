@@ -3,38 +3,17 @@
 
 use std::time::Instant;
 
+use crate::accounting::traced::Stages;
 use crate::finish::{Admission, Done};
 use crate::gateway::Gateway;
-use orcas_s3::ErrorCode;
 use orcas_telemetry::metrics::requests::Finished;
 use orcas_telemetry::stopwatch::{Step, StepTime};
-use orcas_telemetry::traces::Trace;
-
-/// Seconds of a request: all of it, until its sender was known, its body had arrived, its response was ready, and that was
-/// sent. The steps in between: the stage that each belongs to, its name, when it began, and how long it took. Then what
-/// became of it.
-pub struct Stages<'a> {
-    pub total: f64,
-    pub authenticate: f64,
-    pub receive: f64,
-    pub execute: f64,
-    pub send: f64,
-    pub steps: Vec<(&'static str, &'static str, f64, f64)>,
-    /// By its head: it has no steps, and of the stages only the first and the last.
-    pub refused: bool,
-    /// Somebody has signed it, and it was not refused by its head.
-    pub verified: bool,
-    pub status: Option<u16>,
-    pub code: Option<ErrorCode>,
-    pub slow: bool,
-    pub trace: Option<&'a Trace>,
-}
 
 impl Gateway {
     /// How long each stage of a request took that is done, if it was slow or is traced.
-    pub fn stages<'a>(&self, done: &Done<'a>, finished: &Finished) -> Option<Stages<'a>> {
+    pub fn stages(&self, done: &Done<'_>, finished: &Finished) -> Option<Stages> {
         let slow = self.watch.slow.is_some_and(|slow| finished.time >= slow);
-        let trace = done.trace();
+        let trace = done.admission.trace();
         if !slow && trace.is_none() {
             return None;
         }
@@ -73,7 +52,7 @@ impl Gateway {
             status: finished.status,
             code: finished.code,
             slow,
-            trace,
+            trace: trace.cloned(),
         })
     }
 }

@@ -8,7 +8,7 @@ use tracing::{Level, Metadata};
 
 /// Bytes of a message or a field.
 const TEXT_BYTES_MAX: usize = 2048;
-const FIELDS_MAX: usize = 16;
+const FIELDS_MAX: usize = 24;
 
 /// One line of the log, before it is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,7 +99,7 @@ impl Visit for Diagnostic {
 }
 
 /// A text of at most `TEXT_BYTES_MAX` bytes; a longer one ends in an ellipsis.
-pub(super) fn bounded(text: fmt::Arguments<'_>) -> String {
+pub fn bounded(text: fmt::Arguments<'_>) -> String {
     let mut bounded = Bounded(String::new());
     if bounded.write_fmt(text).is_err() {
         bounded.0.push('…');

@@ -7,6 +7,6 @@ mod format;
 mod queue;
 mod subscriber;
 
-pub use format::{Diagnostic, Value};
+pub use format::{Diagnostic, Value, bounded};
 pub use subscriber::{collect, end, take, wait};
 pub use tracing::Level;

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from botocore.loaders import JSONFileLoader
+from tests.fixtures.serving import DEFAULTS
 from tests.fixtures.targets import KINDS, Target, running
 from tests.fixtures.wire import Wire
 
@@ -39,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
             start(self, *arguments, **{"listener": listener, **settings})
 
         orcas.Server.__init__ = start_with  # type: ignore[method-assign]
+        DEFAULTS["ORCAS_LISTENER"] = listener
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1227,6 +1227,12 @@ class RequestLogs:
     def drop_access_lines(self, lines: int) -> None:
         """Count lines that could not be written."""
 
+    def watch_causes(self, seconds: float) -> None:
+        """Keep why requests are refused, for so many seconds from now on."""
+
+    def causes(self) -> dict[str, tuple[str, str | None]]:
+        """Why the newest refusals were, and what most likely caused them, by the id of the request."""
+
     def take_traced(self, gather: float) -> list[Traced]:
         """Wait for traced requests that are done, and up to `gather` seconds for a whole batch. Blocks.
 
@@ -1417,6 +1423,9 @@ class Core:
 
     def diagnose(self, scope: MutableMapping[str, Any]) -> Diagnosis | None:
         """What is wrong with a signature that was refused; None where that cannot be told. `scope` as in `accept`."""
+
+    def note_cause(self, scope: MutableMapping[str, Any], note: ErrorNote) -> None:
+        """Keep why the request of a scope was refused, if somebody watches."""
 
     def recovery(self) -> Recovery:
         """What the start had to do."""

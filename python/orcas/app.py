@@ -222,13 +222,13 @@ async def _assembled(
         tasks = tasks_of(core, settings, kept, clock, keyring=delivers) if report is None else []
         schedule = Schedule(tasks, clock)
         testing = _test_control(core, settings)
-        watch = RequestWatch(core.request_logs() if settings.access_log is None else None)
-        dispatcher.watch = watch
+        logs = core.request_logs()
+        watch = RequestWatch(logs if settings.access_log is None else None, logs)
         tools = Tools(core, settings.move_objects_max, deliveries, schedule, watch, usage, place, testing, directory)
         tools.pulls = dispatcher.origins = await pulls_of(core, dispatcher, root, settings, directory, serves=serves)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen, dispatcher.console = streams.listen, settings.console
-        traces = None if settings.traces_endpoint is None else Traces(settings.traces_endpoint, core.request_logs())
+        traces = None if settings.traces_endpoint is None else Traces(settings.traces_endpoint, logs)
         spans = traces.counts if traces is not None else lambda: (0, 0)
         looking, delivering = map(asyncio.create_task, (health.watch(core.health), delivery.run()))
         try:

@@ -18,7 +18,7 @@ use super::events::{EventDeliveries, EventListener, EventsStats, ListeningPermit
 use super::requests::done::{self, PyAdmission, PyStages};
 use super::requests::head::{self, ScopeHead, byte_pairs, header_objects};
 use super::requests::{
-    Description, Diagnosis, EventLoop, Form, Recovery, Request, RequestLogs, Response, piece_object,
+    Description, Diagnosis, ErrorNote, EventLoop, Form, Recovery, Request, RequestLogs, Response, piece_object,
 };
 use super::store::{
     CheckProgress, KeyringKeys, KeyringOptions, Opened, Options, PyKeyring, Report, SalvageReport, ScrubState,
@@ -324,6 +324,14 @@ impl Core {
         let pairs = scope.pairs();
         let head = scope.head(&pairs)?;
         Ok(py.detach(|| self.gateway.diagnose(&head)).map(Diagnosis::from))
+    }
+
+    /// Keeps why the request of a scope was refused, if somebody watches.
+    fn note_cause(&self, scope: &Bound<'_, PyDict>, note: &ErrorNote) -> PyResult<()> {
+        let scope = ScopeHead::of(scope)?;
+        let pairs = scope.pairs();
+        self.gateway.note_cause(&scope.head(&pairs)?, &note.inner);
+        Ok(())
     }
 
     /// What was done at the start.

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
     from orcas.edge import Core, Description, Download, ErrorNote, Stages
-    from orcas.telemetry.watching import RequestWatch
 
     # Writes into the audit log who is about to change who may do what: operation, what it is about, ARN, access key and
     # address. Returns what says that this has failed. UnavailableError if it cannot be written.
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 # Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
 _FORBIDDEN: Final = 403
-# Refusals of which a trial may say why.
-_UNSIGNED: Final = frozenset({"SignatureDoesNotMatch", "InvalidAccessKeyId", "RequestTimeTooSkewed"})
 # The client of requests of the server itself.
 _ITSELF: Final = ("127.0.0.1", 0)
 # Bytes of the body of a request of the server itself that are passed on at once.
@@ -87,8 +84,6 @@ class Dispatcher:
         self._audit = audit
         # Whether there is a web console, to which the page for browsers leads. Set before the first request.
         self.console = False
-        # Learns why requests are refused, while somebody watches. Set before the first request.
-        self.watch: RequestWatch | None = None
         # Fetches objects that are not here. Set before the first request.
         self.origins: Origins | None = None
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
@@ -283,21 +278,13 @@ class Dispatcher:
             }  # fmt: skip
 
         report(log, status, note.code, fields, at_fault=note.at_fault or error is not None, error=error)
-        if self.watch is not None and self.watch.is_on:
-            self._note_cause(self.watch, scope, note)
+        self._core.note_cause(scope, note)
         if log.isEnabledFor(logging.DEBUG) and (diagnosis := self._core.diagnose(scope)) is not None:
             known = {
                 "request_id": note.request_id, "likely_cause": diagnosis["cause"],
                 "string_to_sign": diagnosis["string_to_sign"], "canonical_request": diagnosis["canonical_request"],
             }  # fmt: skip
             log.debug("Signature refused", extra={"orcas": {k: text for k, text in known.items() if text is not None}})
-
-    def _note_cause(self, watch: RequestWatch, scope: Scope, note: ErrorNote) -> None:
-        likely = note.likely_cause
-        if likely is None and note.code in _UNSIGNED and watch.wants_diagnosis():
-            diagnosis = self._core.diagnose(scope)
-            likely = None if diagnosis is None else diagnosis["cause"]
-        watch.note_cause(note.request_id, note.cause, likely)
 
     def _report_slow(self, scope: Scope, stages: Stages) -> None:
         asked, trace = self._describe(scope), stages["trace"]

@@ -125,8 +125,7 @@ class Settings(ObservabilitySettings):
     )
     listener: str = _setting(
         "python",
-        "who serves connections: `python`; or `rust`, which is new, uses every core, and in the console lacks the causes of "
-        "refusals",
+        "who serves connections: `python`; or `rust`, which is new and uses every core",
         text,
         choices=("python", "rust"),
     )

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from orcas.telemetry.access import Lines
@@ -22,15 +22,21 @@ WATCH_SECONDS: Final = 30.0
 KEPT_MAX: Final = 2000
 FAILED_MAX: Final = 1000
 BYTES_MAX: Final = 4 << 20
-# Reasons that wait for the line of their request.
-_CAUSES_MAX: Final = 1000
 # Seconds for which lines are gathered.
 _GATHER_SECONDS: Final = 0.3
-# Seconds between two refused signatures that are analysed.
-_DIAGNOSIS_SECONDS: Final = 0.1
 # Lines that are read until other threads have their turn.
 _TURN: Final = 50
 _GOOD: Final = (b'"status":2', b'"status":3')
+
+
+class Causes(Protocol):
+    """Why requests are refused."""
+
+    def watch_causes(self, seconds: float, /) -> None:
+        """Keep them for so long from now on."""
+
+    def causes(self) -> dict[str, tuple[str, str | None]]:
+        """Those of the newest refusals, and what most likely caused them, by the id of the request."""
 
 
 @dataclass
@@ -69,8 +75,9 @@ def newest_of(
 class RequestWatch:
     """The newest requests. `lines`: where lines of the access log come from; None if the access log passes them on."""
 
-    def __init__(self, lines: Lines | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, lines: Lines | None, causes: Causes, clock: Callable[[], float] = time.monotonic) -> None:
         self._lines = lines
+        self._causes = causes
         self._clock = clock
         self._lock = threading.Lock()
         self._until = -1.0
@@ -81,33 +88,10 @@ class RequestWatch:
     def _forget(self) -> None:
         self._number = 0
         self._all, self._failed = Ring(KEPT_MAX), Ring(FAILED_MAX)
-        self._causes: dict[str, tuple[str, str | None]] = {}
-        self._diagnosed = -1.0
-
-    @property
-    def is_on(self) -> bool:
-        """Whether somebody watches."""
-        return self._clock() < self._until
-
-    def wants_diagnosis(self) -> bool:
-        """Whether a refused signature should be analysed now, which costs processor time."""
-        now = self._clock()
-        if now >= self._until or now - self._diagnosed < _DIAGNOSIS_SECONDS:
-            return False
-        self._diagnosed = now
-        return True
-
-    def note_cause(self, request_id: str, cause: str, likely: str | None) -> None:
-        """Remember why a request was refused, until its line comes."""
-        if self.is_on:
-            with self._lock:
-                self._causes[request_id] = cause, likely
-                if len(self._causes) > _CAUSES_MAX:
-                    del self._causes[next(iter(self._causes))]
 
     def take(self, piece: bytes) -> None:
         """Keep these lines, if somebody watches."""
-        if self.is_on:
+        if self._clock() < self._until:
             with self._lock:
                 self._keep(piece)
 
@@ -131,6 +115,7 @@ class RequestWatch:
                 # What was before is no stream with what comes.
                 self._forget()
             self._until = self._clock() + WATCH_SECONDS
+            self._causes.watch_causes(WATCH_SECONDS)
             if self._lines is not None and self._thread is None:
                 self._lines.log_access(True)
                 thread = threading.Thread(target=self._run, name="orcas-watch", daemon=True)
@@ -172,10 +157,11 @@ class RequestWatch:
         """
         with self._lock:
             ring = list((self._failed if failed else self._all).lines)
-            number, causes = self._number, dict(self._causes)
+            number = self._number
         found = newest_of(
             ring, limit, after, lambda entry: all(_fits(entry, name, value) for name, value in wanted.items() if value)
         )
+        causes = self._causes.causes()
         for entry in found:
             entry["cause"], entry["likely_cause"] = causes.get(entry.get("request_id", ""), (None, None))
         return found, number

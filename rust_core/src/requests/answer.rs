@@ -2,6 +2,7 @@
 //!
 //! The fields of a response are Python objects, so that reading one is a member access and not a call.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -50,7 +51,7 @@ impl Response {
         let closes = PyBool::new(py, answer.closes).to_owned().unbind();
         let error = match answer.error {
             None => py.None(),
-            Some(note) => Py::new(py, ErrorNote::from(*note))?.into_any(),
+            Some(note) => Py::new(py, ErrorNote { inner: *note })?.into_any(),
         };
         Ok(Self { status, rest, closes, download, error, lacks_object, summary })
     }
@@ -66,24 +67,36 @@ impl Response {
 }
 
 /// What the log says about an error.
-#[pyclass(frozen, get_all, module = "orcas._core")]
+#[pyclass(frozen, module = "orcas._core")]
 pub struct ErrorNote {
-    request_id: String,
-    code: &'static str,
-    cause: String,
-    likely_cause: Option<String>,
-    at_fault: bool,
+    pub inner: orcas_gateway::ErrorNote,
 }
 
-impl From<orcas_gateway::ErrorNote> for ErrorNote {
-    fn from(note: orcas_gateway::ErrorNote) -> Self {
-        Self {
-            request_id: String::from_utf8_lossy(&note.request_id).into_owned(),
-            code: note.code.as_str(),
-            cause: note.cause,
-            likely_cause: note.likely_cause,
-            at_fault: note.at_fault,
-        }
+#[pymethods]
+impl ErrorNote {
+    #[getter]
+    fn request_id(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.inner.request_id)
+    }
+
+    #[getter]
+    fn code(&self) -> &'static str {
+        self.inner.code.as_str()
+    }
+
+    #[getter]
+    fn cause(&self) -> &str {
+        &self.inner.cause
+    }
+
+    #[getter]
+    fn likely_cause(&self) -> Option<&str> {
+        self.inner.likely_cause.as_deref()
+    }
+
+    #[getter]
+    fn at_fault(&self) -> bool {
+        self.inner.at_fault
     }
 }
 

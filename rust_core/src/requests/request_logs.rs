@@ -1,5 +1,6 @@
 //! The logs of requests on their way out: lines of the access log, objects for buckets that are logged, and traces.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,18 @@ impl RequestLogs {
     /// Counts records that could not be stored.
     fn drop_due_logs(&self, records: u64) {
         self.gateway.deliveries.add_dropped(records);
+    }
+
+    /// Keeps why requests are refused, for so many seconds from now on.
+    fn watch_causes(&self, seconds: f64) {
+        self.gateway.causes.watch(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    }
+
+    /// Why the newest refusals were, and what most likely caused them, by the id of the request.
+    fn causes(&self) -> HashMap<String, (String, Option<String>)> {
+        let newest = self.gateway.causes.newest().into_iter();
+        let text = |id: [u8; 16]| String::from_utf8_lossy(&id).into_owned();
+        newest.map(|note| (text(note.request_id), (note.cause, note.likely_cause))).collect()
     }
 
     /// Waits for traced requests that are done, and up to `gather` seconds for a whole batch. None of them after

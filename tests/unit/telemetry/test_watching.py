@@ -29,6 +29,18 @@ class Lines:
         raise AssertionError(lines)
 
 
+class Causes:
+    """Why requests are refused."""
+
+    seconds = 0.0
+
+    def watch_causes(self, seconds: float, /) -> None:
+        self.seconds = seconds
+
+    def causes(self) -> dict[str, tuple[str, str | None]]:
+        return {"1": ("why", None), "2": ("why", "likely")}
+
+
 class Clock:
     """Moved by the test."""
 
@@ -49,23 +61,21 @@ def ids(watch: RequestWatch, **wanted: Any) -> list[int]:
 
 def test_nothing_is_kept_unless_somebody_watches() -> None:
     clock = Clock()
-    watch = RequestWatch(None, clock)
+    watch = RequestWatch(None, Causes(), clock)
     watch.take(line(1))
-    watch.note_cause("1", "cause", None)
     assert ids(watch) == []
     watch.watch()
     watch.take(line(2))
     assert ids(watch) == [2]
     clock.now += WATCH_SECONDS
     watch.take(line(3))
-    assert not watch.wants_diagnosis()
     # Who watches again begins anew.
     watch.watch()
     assert ids(watch) == []
 
 
 def test_memory_is_bounded_and_failures_stay() -> None:
-    watch = RequestWatch(None, Clock())
+    watch = RequestWatch(None, Causes(), Clock())
     watch.watch()
     watch.take(b"".join(line(number, 404 if number < 3 else 200) for number in range(KEPT_MAX * 2)))
     assert ids(watch) == list(range(KEPT_MAX * 2 - 1, KEPT_MAX - 1, -1))
@@ -77,22 +87,18 @@ def test_memory_is_bounded_and_failures_stay() -> None:
     assert len(ids(watch)) == BYTES_MAX // (len(long) - 1)
 
 
-def test_causes_are_bounded_and_diagnoses_rare() -> None:
-    clock = Clock()
-    watch = RequestWatch(None, clock)
+def test_refusals_have_their_causes_while_somebody_watches() -> None:
+    causes = Causes()
+    watch = RequestWatch(None, causes, Clock())
     watch.watch()
-    assert watch.wants_diagnosis()
-    assert not watch.wants_diagnosis()
-    clock.now += 1
-    assert watch.wants_diagnosis()
-    for number in range(3000):
-        watch.note_cause(str(number), "why", "likely")
-    watch.take(line(1, 403) + line(2999, 403))
-    assert [entry["cause"] for entry in watch.newest(10)[0]] == ["why", None]
+    assert causes.seconds == WATCH_SECONDS
+    watch.take(line(1, 403) + line(2, 403) + line(3))
+    told = [(entry["cause"], entry["likely_cause"]) for entry in watch.newest(10)[0]]
+    assert told == [(None, None), ("why", "likely"), ("why", None)]
 
 
 def test_a_value_that_looks_like_a_field_hides_no_failure() -> None:
-    watch = RequestWatch(None, Clock())
+    watch = RequestWatch(None, Causes(), Clock())
     watch.watch()
     watch.take(line(1, 404, key='\\"status\\":200'))
     assert ids(watch, failed=True) == [1]
@@ -100,7 +106,7 @@ def test_a_value_that_looks_like_a_field_hides_no_failure() -> None:
 
 def test_lines_are_taken_by_a_thread_that_ends_when_nobody_watches() -> None:
     clock, lines = Clock(), Lines()
-    watch = RequestWatch(lines, clock)
+    watch = RequestWatch(lines, Causes(), clock)
     watch.watch()
     assert lines.enabled
     lines.waiting.put(line(1))

@@ -94,10 +94,12 @@ impl Life {
         }
     }
 
-    /// Logs an error.
+    /// Logs an error, and keeps its cause for whoever watches.
     pub fn report(&self, status: u16, note: &ErrorNote) {
         let pairs = self.head.pairs();
-        let asked = self.shared.gateway.describe(&self.head.as_request(&pairs), 0);
+        let head = self.head.as_request(&pairs);
+        self.shared.gateway.note_cause(&head, note);
+        let asked = self.shared.gateway.describe(&head, 0);
         let operation = asked.operation.map(|operation| operation.name());
         let method = operation.is_none().then(|| self.head.method().as_str());
         let path = asked.bucket.is_none().then(|| self.head.path());
@@ -118,6 +120,19 @@ impl Life {
             (true, 500) => tell!(error, "Request failed"),
             (true, _) => tell!(warn, "Request failed"),
             (false, _) => tell!(info, "Request refused"),
+        }
+        if tracing::event_enabled!(tracing::Level::DEBUG)
+            && let Some(diagnosis) = self.shared.gateway.diagnose(&head)
+        {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            tracing::debug!(
+                request_id,
+                likely_cause = diagnosis.cause,
+                string_to_sign = diagnosis.explanation.as_ref().map(|texts| text(&texts.string_to_sign)),
+                canonical_request =
+                    diagnosis.explanation.and_then(|texts| texts.canonical_request.as_deref().map(text)),
+                "Signature refused"
+            );
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
+use crate::accounting::causes::Causes;
 use crate::accounting::metering::UsageMeter;
 use crate::accounting::tally::Watch;
 use crate::accounting::traced::TracedQueue;
@@ -136,6 +137,8 @@ pub struct Gateway {
     pub usage: Mutex<Option<(Instant, Arc<Usage>)>>,
     /// Lines of the access log.
     pub access_lines: LineQueue,
+    /// Why requests were refused.
+    pub causes: Causes,
     /// Traced requests that are done.
     pub traced: TracedQueue,
     /// Records for the buckets that want them.
@@ -192,6 +195,7 @@ impl Gateway {
             metrics: RequestMetrics::default(),
             usage: Mutex::new(None),
             access_lines: LineQueue::default(),
+            causes: Causes::default(),
             traced: TracedQueue::default(),
             deliveries: Deliveries::default(),
             next_id: AtomicU64::new(0),

@@ -1,6 +1,7 @@
 //! What is counted and logged of requests.
 
 pub mod access_log;
+pub mod causes;
 pub mod metering;
 pub mod request_log;
 pub mod stages;

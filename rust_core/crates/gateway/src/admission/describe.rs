@@ -1,10 +1,13 @@
 //! What the log says about a refused request. The head is read again after the refusal, so that this costs nothing for
 //! other requests. Nothing here authorizes anything.
 
+use std::time::Instant;
+
 use crate::admission::accept::below;
 use crate::admission::sessions::token_of;
 use crate::admission::website::page_target;
 use crate::gateway::{Gateway, now_ms};
+use crate::requests::response::ErrorNote;
 use orcas_http::{Query, RequestHead};
 use orcas_s3::resolve::resolve;
 use orcas_s3::{Operation, Target};
@@ -53,5 +56,12 @@ impl Gateway {
         let error = authenticate(head, &requirements, &self.signing_keys.mine(), &credential).err()?;
         let names = ServerNames { region: &self.options.region, domains: &self.options.domains };
         diagnose(head, &error, &requirements, &names, &credential)
+    }
+
+    /// Keeps why a request with this head was refused, if somebody watches.
+    pub fn note_cause(&self, head: &RequestHead<'_>, note: &ErrorNote) {
+        let Some(diagnoses) = self.causes.wants(note, Instant::now()) else { return };
+        let diagnosed = diagnoses.then(|| self.diagnose(head)).flatten().and_then(|diagnosis| diagnosis.cause);
+        self.causes.add(ErrorNote { likely_cause: diagnosed.or_else(|| note.likely_cause.clone()), ..note.clone() });
     }
 }

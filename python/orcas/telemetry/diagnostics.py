@@ -56,11 +56,11 @@ def flush() -> None:
 
 
 def log_diagnostics(diagnostics: list[Diagnostic]) -> None:
-    """Log each where it belongs: what a kind is, and what a rate applies to, is the place in the Rust source."""
+    """Log each where it belongs."""
     for told in diagnostics:
         log = logging.getLogger(f"orcas.{told['part']}")
         if log.isEnabledFor(told["level"]):
-            extra = {"orcas": told["fields"]}
+            extra = {"orcas": told["fields"], "is_limited": True}
             place = told["file"], told["line"]
             log.handle(log.makeRecord(log.name, told["level"], *place, told["message"], (), None, extra=extra))
 

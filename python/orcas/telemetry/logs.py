@@ -138,6 +138,9 @@ class RateLimit(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether `record` passes."""
+        if getattr(record, "is_limited", False):
+            # Rust has decided.
+            return True
         name: Hashable = (record.pathname, record.lineno, getattr(record, "kind", None))
         now = self._clock()
         with self._lock:

@@ -4,11 +4,17 @@ use std::fmt::{self, Debug, Write};
 use std::thread;
 
 use tracing::field::{Field, Visit};
-use tracing::{Level, Metadata};
+use tracing::{Event, Level, Metadata};
 
 /// Bytes of a message or a field.
 const TEXT_BYTES_MAX: usize = 2048;
 const FIELDS_MAX: usize = 24;
+
+/// What tells kinds of diagnostics apart: a place in the source, and the error code where one place says many.
+pub(super) type Kind = (&'static str, u32, Option<String>);
+
+/// The field with an error code.
+const CODE: &str = "code";
 
 /// One line of the log, before it is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +22,7 @@ pub struct Diagnostic {
     pub level: Level,
     /// The crate that reports it, without `orcas_`.
     pub part: &'static str,
-    /// Where it stands in the source: what tells kinds of diagnostics apart.
+    /// Where it stands in the source.
     pub file: &'static str,
     pub line: u32,
     pub message: String,
@@ -52,6 +58,17 @@ impl Diagnostic {
         }
     }
 
+    pub(super) fn code(&self) -> Option<&str> {
+        self.fields.iter().find_map(|(name, value)| match value {
+            Value::Text(code) if *name == CODE => Some(code.as_str()),
+            _ => None,
+        })
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        (self.file, self.line, self.code().map(str::to_owned))
+    }
+
     fn add(&mut self, field: &Field, value: Value) {
         match (field.name(), value) {
             ("message", Value::Text(text)) => self.message = text,
@@ -62,8 +79,27 @@ impl Diagnostic {
 }
 
 /// Where a diagnostic stands in the source.
-pub(super) fn place(metadata: &Metadata<'static>) -> (&'static str, u32) {
+fn place(metadata: &Metadata<'static>) -> (&'static str, u32) {
     (metadata.file().unwrap_or(metadata.target()), metadata.line().unwrap_or(0))
+}
+
+/// Of an event, whose other fields need not be formatted for that.
+pub(super) fn kind(event: &Event<'_>) -> Kind {
+    let ((file, line), mut code) = (place(event.metadata()), Code(None));
+    event.record(&mut code);
+    (file, line, code.0)
+}
+
+struct Code(Option<String>);
+
+impl Visit for Code {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == CODE {
+            self.0 = Some(value.to_owned());
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }
 
 /// `engine` of `orcas_engine::reclaim::driver`.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tracing::Level;
 
-use super::format::{Diagnostic, Value};
+use super::format::{Diagnostic, Kind, Value};
 
 /// Diagnostics that wait to be written.
 const DIAGNOSTICS_MAX: usize = 256;
@@ -18,9 +18,6 @@ const BURST: u32 = 50;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// A flood has ended when nothing of its kind has come for so long.
 const QUIET: Duration = Duration::from_secs(10);
-
-/// A place in the source.
-type Kind = (&'static str, u32);
 
 #[derive(Default)]
 pub(super) struct Queue {
@@ -76,7 +73,7 @@ impl Queue {
     /// Puts an admitted diagnostic in, if there is room.
     pub fn push(&self, diagnostic: Diagnostic) {
         let mut state = self.state.lock();
-        if let Some(rate) = state.kinds.get_mut(&(diagnostic.file, diagnostic.line)) {
+        if let Some(rate) = state.kinds.get_mut(&diagnostic.kind()) {
             rate.passed.get_or_insert_with(|| diagnostic.clone());
         }
         if state.waiting.len() < DIAGNOSTICS_MAX {
@@ -148,7 +145,8 @@ impl Rate {
         let passed = self.passed.as_ref()?;
         let suppressed = std::mem::take(&mut self.suppressed);
         let message = format!("{suppressed} more like '{}' were not logged", passed.message);
-        Some(Diagnostic { message, fields: Vec::new(), ..passed.clone() })
+        let fields = passed.code().map(|code| ("kind", Value::Text(code.to_owned()))).into_iter().collect();
+        Some(Diagnostic { message, fields, ..passed.clone() })
     }
 }
 
@@ -174,8 +172,12 @@ mod tests {
 
     /// Reports a diagnostic of this kind; whether it passed.
     fn report(queue: &Queue, line: u32, now: Instant) -> Option<u64> {
-        let before = queue.admit(("a.rs", line), now)?;
-        queue.push(diagnostic(line));
+        report_this(queue, diagnostic(line), now)
+    }
+
+    fn report_this(queue: &Queue, diagnostic: Diagnostic, now: Instant) -> Option<u64> {
+        let before = queue.admit(diagnostic.kind(), now)?;
+        queue.push(diagnostic);
         Some(before)
     }
 
@@ -203,6 +205,22 @@ mod tests {
         assert_eq!(report(&queue, 1, now + INTERVAL), Some(u64::from(BURST) * 2));
         assert_eq!(report(&queue, 1, now + INTERVAL), None);
         assert_eq!(queue.take(now + INTERVAL).len(), BURST as usize + 2);
+    }
+
+    #[test]
+    fn what_a_place_says_with_one_error_code_hides_none_with_another() {
+        let queue = Queue::default();
+        let now = Instant::now();
+        let coded = |code: &str| {
+            let fields = vec![("status", Value::Unsigned(403)), ("code", Value::Text(code.into()))];
+            report_this(&queue, Diagnostic { fields, ..diagnostic(1) }, now).is_some()
+        };
+        assert_eq!((0..BURST * 3).filter(|_| coded("SignatureDoesNotMatch")).count(), BURST as usize);
+        assert!(coded("NoSuchBucket"));
+        queue.take(now);
+        let told = queue.take(now + QUIET);
+        assert_eq!(told[0].fields, [("kind", Value::Text("SignatureDoesNotMatch".into()))]);
+        assert_eq!(told.len(), 1);
     }
 
     #[test]

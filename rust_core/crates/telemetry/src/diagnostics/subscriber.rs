@@ -9,7 +9,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber, callsite};
 
-use super::format::{Diagnostic, Value, place};
+use super::format::{Diagnostic, Value, kind};
 use super::queue::Queue;
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
@@ -84,7 +84,7 @@ impl Subscriber for Collector {
 
     fn event(&self, event: &tracing::Event<'_>) {
         let Some(queue) = QUEUE.get() else { return };
-        let Some(suppressed) = queue.admit(place(event.metadata()), Instant::now()) else { return };
+        let Some(suppressed) = queue.admit(kind(event), Instant::now()) else { return };
         let mut line = Diagnostic::new(event.metadata());
         event.record(&mut line);
         line.add_thread();

@@ -55,6 +55,7 @@ from orcas.http.bodies import run_counted
 from orcas.http.extensions import RESPONSE
 from orcas.http.hosts import is_own, refuse
 from orcas.http.incomplete import IncompleteBodies
+from orcas.http.refusals import COUNTS
 from orcas.iam.directory import Directory, directory_of
 from orcas.iam.endpoint import QueryEndpoint, is_query
 from orcas.iam.file import Declared, read_identities
@@ -405,6 +406,8 @@ class Orcas(FastAPI):
         self._domains = list(settings.domains)
         # How many connections there are; the server knows, if it is that of Orcas.
         self.connections: Callable[[], int] = lambda: 0
+        # How often connections were ended with an answer of their own, by error code; likewise.
+        self.refusals: Callable[[], Mapping[str, int]] = lambda: COUNTS
         # When its certificate ends, and whether the files of a new one cannot be used; likewise.
         self.certificate: Callable[[], tuple[float, bool] | None] = lambda: None
         self.include_router(health.router(self._health), prefix="/_orcas/health")
@@ -412,6 +415,7 @@ class Orcas(FastAPI):
             settings,
             self._metrics,
             lambda: self.connections(),
+            lambda: self.refusals(),
             lambda: self.certificate(),
             self._spans,
             self._targets,

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from importlib.util import find_spec
@@ -159,7 +160,7 @@ async def _serve(app: Orcas, listener: socket.socket, certificates: Certificates
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     server = _server(app, stopping)
-    app.connections = server.count_connections
+    app.connections, app.refusals = server.count_connections, server.count_refusals
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     loop.add_signal_handler(signal.SIGHUP, _hangup(app, server))
@@ -283,6 +284,10 @@ class _Server(uvicorn.Server):
         """How many clients are connected."""
         return len(self.server_state.connections)
 
+    def count_refusals(self) -> Counter[str]:
+        """How often connections were ended with an answer of their own, by error code."""
+        return COUNTS
+
     def stop(self) -> None:
         """Handle a stop signal: begin to drain. At the second one, stop waiting."""
         requests, patience = len(self.server_state.tasks), self.config.timeout_graceful_shutdown
@@ -403,6 +408,10 @@ class _FrontServer(_Server):
         """As above; those of the listener to the application do not count."""
         return 0 if self.front is None else self.front.connections()
 
+    def count_refusals(self) -> Counter[str]:
+        """As above; the application ends connections of the listener, too."""
+        return COUNTS if self.front is None else COUNTS + Counter(dict(self.front.refusals()))
+
     async def serve_behind(self, listener: socket.socket, store: OpenStore) -> None:
         """Serve clients that connect to `listener`, until a signal."""
         # Only this user may look into the directory.
@@ -425,11 +434,6 @@ class _FrontServer(_Server):
                 f"Orcas cannot listen on the address: {error.strerror}; give another --port, or stop what listens there."
             ) from None
         self.ready()
-
-    def _tick_connections(self) -> None:
-        # The page of metrics reads them here.
-        if self.front is not None:
-            COUNTS.update({code: count - COUNTS[code] for code, count in self.front.refusals()})
 
     def stop(self) -> None:
         """As above."""

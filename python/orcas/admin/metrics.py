@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from orcas.http.refusals import COUNTS
 from orcas.process import counts as process
 from orcas.settings.config import is_loopback
 from orcas.telemetry.identities import with_identities
@@ -59,6 +58,7 @@ class Reader:
         settings: Settings,
         page: Callable[[], Page],
         connections: Callable[[], int],
+        refusals: Callable[[], Mapping[str, int]],
         certificate: Callable[[], tuple[float, bool] | None],
         spans: Callable[[], tuple[int, int]],
         targets: Callable[[], list[TargetCounts]],
@@ -67,6 +67,7 @@ class Reader:
         damaged: Callable[[], int],
     ) -> None:
         self._settings, self._page, self._connections, self._certificate = settings, page, connections, certificate
+        self._refusals = refusals
         self._spans, self._targets, self._tasks, self._origins = spans, targets, tasks, origins
         self._damaged = damaged
         self._turn = asyncio.Lock()
@@ -75,8 +76,8 @@ class Reader:
         """The page."""
         around: Surroundings = {
             "version": orcas_version(), "connections": self._connections(), "certificate": self._certificate(),
-            "refusals": list(COUNTS.items()), "buckets_max": self._settings.metrics_buckets, "spans": self._spans(),
-            "targets": self._targets(), "tasks": self._tasks(), "process": process.counts(),
+            "refusals": list(self._refusals().items()), "buckets_max": self._settings.metrics_buckets,
+            "spans": self._spans(), "targets": self._targets(), "tasks": self._tasks(), "process": process.counts(),
         }  # fmt: skip
         async with self._turn:
             page = await run_in_threadpool(self._page(), openmetrics, around)

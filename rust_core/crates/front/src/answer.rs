@@ -2,6 +2,7 @@
 //! connection goes on.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -16,7 +17,9 @@ use crate::connections::conn::Conn;
 use crate::connections::refusals::Refusal;
 use crate::life::Life;
 use crate::waits::{Wait, Waits};
+use orcas_base::buffers::Buffer;
 use orcas_bodies::download::Download;
+use orcas_bodies::problem::Problem;
 use orcas_gateway::accounting::tally::Delivery;
 use orcas_gateway::{Completion, Responder};
 use orcas_s3::header_block::HeaderBlock;
@@ -142,12 +145,19 @@ pub struct Pieces {
     /// Bytes of the piece before, which counts as sent when the next one is asked for.
     underway: u64,
     waiting: Option<Wait>,
+    first: Option<Buffer>,
 }
 
 impl Pieces {
     pub fn new(download: Arc<Download>, waits: &Arc<Waits>, delivery: Option<Arc<Delivery>>) -> Self {
         let left = download.length();
-        Self { download, waits: Arc::clone(waits), delivery, left, underway: 0, waiting: None }
+        Self { download, waits: Arc::clone(waits), delivery, left, underway: 0, waiting: None, first: None }
+    }
+
+    /// Waits for the first piece: until it is there, the answer can still be another.
+    pub async fn begin(&mut self) -> Result<(), CutOff> {
+        self.first = Some(poll_fn(|context| self.poll_piece(context)).await?);
+        Ok(())
     }
 
     fn is_over(&self) -> bool {
@@ -159,6 +169,20 @@ impl Pieces {
         if self.left == 0 {
             return Poll::Ready(None);
         }
+        let piece = match self.first.take() {
+            Some(piece) => piece,
+            None => ready!(self.poll_piece(context))?,
+        };
+        let length = piece.len() as u64;
+        self.left = self.left.saturating_sub(length);
+        self.count(length);
+        if self.left == 0 {
+            self.count(0);
+        }
+        Poll::Ready(Some(Ok(piece.into())))
+    }
+
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Result<Buffer, CutOff>> {
         let piece = match &mut self.waiting {
             None => self.ask(),
             Some(_) => None,
@@ -167,31 +191,20 @@ impl Pieces {
             (Some(piece), _) => piece,
             (None, Some(waiting)) => match ready!(Pin::new(waiting).poll(context)) {
                 Completion::Piece(piece) => piece,
-                _ => return Poll::Ready(Some(Err(CutOff))),
+                _ => return Poll::Ready(Err(CutOff)),
             },
-            (None, None) => return Poll::Ready(Some(Err(CutOff))),
+            (None, None) => return Poll::Ready(Err(CutOff)),
         };
         self.waiting = None;
-        match piece {
-            Ok(piece) => {
-                let length = piece.len() as u64;
-                self.left = self.left.saturating_sub(length);
-                self.count(length);
-                if self.left == 0 {
-                    self.count(0);
-                }
-                Poll::Ready(Some(Ok(piece.into())))
-            }
-            Err(problem) => {
-                let reason = problem.fault.unwrap_or_else(|| problem.error.to_string());
-                tracing::error!(reason, "An object is damaged: the rest of a response cannot be sent");
-                Poll::Ready(Some(Err(CutOff)))
-            }
-        }
+        Poll::Ready(piece.map_err(|problem| {
+            let reason = problem.fault.unwrap_or_else(|| problem.error.to_string());
+            tracing::error!(reason, "An object is damaged: the rest of a response cannot be sent");
+            CutOff
+        }))
     }
 
     /// Asks for a piece, which is there, or is waited for from now on.
-    fn ask(&mut self) -> Option<Result<orcas_base::buffers::Buffer, orcas_bodies::problem::Problem>> {
+    fn ask(&mut self) -> Option<Result<Buffer, Problem>> {
         let slot = self.waits.slot();
         let (waits, number) = (Arc::clone(&self.waits), slot.number());
         let piece = self.download.next(Box::new(move |piece| waits.complete(number, Completion::Piece(piece))));

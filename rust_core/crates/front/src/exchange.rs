@@ -97,7 +97,7 @@ impl Exchange {
         };
         match answered {
             Ok(answer) if !(answer.lacks_object() && self.is_pulled(&life)) => {
-                self.respond(answer, life, &head, &body)
+                self.respond(answer, life, &head, &body).await
             }
             Ok(_) | Err(Stop::Passed) => {
                 life.pass_on();
@@ -270,7 +270,13 @@ impl Exchange {
         request.pulled().is_some_and(|(bucket, _)| self.context.shared.has_origin(bucket.as_bytes()))
     }
 
-    fn respond(&self, mut answer: Answer, mut life: Box<Life>, head: &Head, body: &Receiving) -> Response<AnswerBody> {
+    async fn respond(
+        &self,
+        mut answer: Answer,
+        mut life: Box<Life>,
+        head: &Head,
+        body: &Receiving,
+    ) -> Response<AnswerBody> {
         if let Some(note) = answer.error.take() {
             life.report(answer.status, &note);
         }
@@ -293,7 +299,12 @@ impl Exchange {
             ResponseBody::Bytes(bytes) if bytes.is_empty() => Content::Empty,
             ResponseBody::Bytes(bytes) => Content::Whole(bytes.into()),
             ResponseBody::Pieces(download) => {
-                Content::Pieces(Pieces::new(download, &self.context.waits, life.delivery().cloned()))
+                let mut pieces = Pieces::new(download, &self.context.waits, life.delivery().cloned());
+                if pieces.begin().await.is_err() {
+                    self.conn.end(Order::Refuse(&refusals::FAILED));
+                    return self.ended().await;
+                }
+                Content::Pieces(pieces)
             }
         };
         let mut response = Response::new(AnswerBody::new(content, Some(life), &self.conn));

@@ -11,12 +11,13 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from orcas.edge import Front
+from orcas.http.extensions import ENDLESS
 from orcas.settings.config import DEV_SECRET_KEY, Settings
 
 if TYPE_CHECKING:
     import socket
 
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from orcas.app import OpenStore
     from orcas.http.certificate import Certificates
@@ -25,15 +26,22 @@ if TYPE_CHECKING:
 _BACKLOG: Final = 2048
 _CLIENT: Final = b"orcas-front-client"
 _SCHEME: Final = b"orcas-front-scheme"
+# Of an answer without an end of its own, which the listener ends when the server stops.
+_ENDLESS: Final = b"orcas-front-endless"
 
 
 def passed_on(app: ASGIApp) -> ASGIApp:
     """`app` for requests that the listener passes on."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def said(message: Message) -> None:
+            if ENDLESS in message:
+                message = {**message, "headers": [*message["headers"], (_ENDLESS, b"")]}
+            await send(message)
+
         if scope["type"] == "http":
             scope = _as_sent(scope)
-        await app(scope, receive, send)
+        await app(scope, receive, said)
 
     return answer
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from orcas.front import passed_on
+from orcas.http.extensions import ENDLESS
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,19 @@ def test_address_and_scheme_are_those_of_the_client(said: bytes, client: tuple[s
     asyncio.run(passed_on(app)(scope, None, None))  # type: ignore[arg-type]
     assert seen == {"type": "http", "headers": [(b"host", b"a")], "client": client, "scheme": "https"}
     assert len(scope["headers"]) == 3, "the server's own scope stays as it was"
+
+
+def test_an_answer_without_an_end_says_so() -> None:
+    sent: list[Any] = []
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")], ENDLESS: True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    own = [(b"orcas-front-client", b"192.0.2.1:80"), (b"orcas-front-scheme", b"http")]
+    asyncio.run(passed_on(app)({"type": "http", "headers": own}, None, send))  # type: ignore[arg-type]
+    assert sent[0]["headers"] == [(b"a", b"b"), (b"orcas-front-endless", b"")]
+    assert sent[1] == {"type": "http.response.body", "body": b""}

@@ -21,6 +21,8 @@ use crate::receiving::Receiving;
 /// Address and port of the client, and how it writes the address of the server.
 const CLIENT: HeaderName = HeaderName::from_static("orcas-front-client");
 const SCHEME: HeaderName = HeaderName::from_static("orcas-front-scheme");
+/// Of an answer of the application: it has no end of its own.
+pub const ENDLESS: HeaderName = HeaderName::from_static("orcas-front-endless");
 /// Connections that are kept while nobody needs them.
 const IDLE_MAX: usize = 32;
 

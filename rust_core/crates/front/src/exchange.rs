@@ -15,6 +15,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 
 use crate::answer::{self, AnswerBody, Content, Pieces};
+use crate::application::ENDLESS;
 use crate::connections::conn::{Conn, Order};
 use crate::connections::refusals::{self, Refusal};
 use crate::context::Context;
@@ -325,6 +326,9 @@ impl Exchange {
             }
         };
         parts.headers.insert(DATE, self.context.date());
+        if parts.headers.remove(ENDLESS).is_some() {
+            self.conn.never_ends();
+        }
         let closes = parts.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
         if closes && !self.conn.is_stream() {
             self.conn.leave_unread();

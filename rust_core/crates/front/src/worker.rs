@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rustls::ServerConfig;
@@ -26,6 +26,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// Between two looks whether connections have ended, and how many of them there are when they were told to.
 const LOOK: Duration = Duration::from_millis(10);
 const FAREWELL_LOOKS: u32 = 100;
+/// For clients of streams to read how these end, when the server stops.
+const STREAMS: Duration = Duration::from_secs(1);
 /// Until the next attempt when there are no descriptors or no memory for another connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -59,8 +61,11 @@ pub async fn run(context: Arc<Context>, listener: OwnedFd, mut phase: watch::Rec
     }
     drop(listener);
     context.conns().iter().for_each(|conn| conn.drain());
-    let mut left = FAREWELL_LOOKS;
+    let (mut left, draining) = (FAREWELL_LOOKS, Instant::now());
     while context.count_conns() > 0 && left > 0 {
+        if draining.elapsed() > STREAMS {
+            context.conns().iter().for_each(|conn| conn.cut_endless());
+        }
         if *phase.borrow() == Phase::Cut {
             if left == FAREWELL_LOOKS {
                 context.conns().iter().for_each(|conn| conn.cut());

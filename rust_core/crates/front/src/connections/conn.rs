@@ -91,6 +91,8 @@ struct State {
     /// A body was left unread.
     unread: bool,
     is_head_request: bool,
+    /// The answer to the present request has no end of its own.
+    is_endless: bool,
     order: Option<Order>,
     task: Option<Waker>,
     /// Of a connection that carries several requests at once.
@@ -226,6 +228,7 @@ impl Conn {
         state.stage = Stage::Busy;
         (state.received, state.seen, state.behind) = (0, 0, 0.0);
         (state.awaits_body, state.responded, state.is_head_request) = (false, false, is_head_request);
+        state.is_endless = false;
         std::mem::take(&mut state.head)
     }
 
@@ -238,6 +241,17 @@ impl Conn {
     /// The answer to the request begins.
     pub fn respond(&self) {
         self.state.lock().responded = true;
+    }
+
+    pub fn never_ends(&self) {
+        self.state.lock().is_endless = true;
+    }
+
+    /// Ends an answer without an end of its own. It may be complete, but its client reads too slowly.
+    pub fn cut_endless(&self) {
+        if self.state.lock().is_endless {
+            self.end(Order::Abort);
+        }
     }
 
     pub fn leave_unread(&self) {
@@ -286,11 +300,11 @@ impl Conn {
             return std::future::pending().await;
         }
         loop {
-            match self.socket.ready(Interest::READABLE).await {
-                Ok(ready) if !ready.is_read_closed() => {}
-                Ok(_) | Err(_) => return,
+            // This waits, unless the next request has arrived already.
+            let has_more = matches!(self.socket.peek(&mut [0]).await, Ok(1..));
+            if !has_more || !self.socket.ready(Interest::READABLE).await.is_ok_and(|ready| !ready.is_read_closed()) {
+                return;
             }
-            // The next request has arrived already.
             tokio::time::sleep(LOOK).await;
         }
     }

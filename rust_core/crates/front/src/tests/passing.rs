@@ -28,7 +28,8 @@ fn application(server: &Server, answer: &'static str) -> Receiver<String> {
     heard
 }
 
-const ANSWER: &str = "HTTP/1.1 200 OK\r\nx-own: 1\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
+const ANSWER: &str = "HTTP/1.1 200 OK\r\nx-own: 1\r\norcas-front-endless:\r\ncontent-length: 5\r\n\
+                      connection: close\r\n\r\nhello";
 
 #[test]
 fn what_is_not_s3_is_passed_on_as_it_came() {
@@ -43,6 +44,7 @@ fn what_is_not_s3_is_passed_on_as_it_came() {
         let request = format!("{request}Host: some.where:1\r\nOrcas-Front-Client: 1.2.3.4:5\r\nX-Other: Kept\r\n\r\n");
         let answer = server.exchange(request.as_bytes());
         assert!(answer.contains("\r\nx-own: 1\r\n") && answer.ends_with("\r\n\r\nhello"), "{answer}");
+        assert!(!answer.contains("orcas-front"), "{answer}");
         let came = heard.recv().unwrap();
         assert_eq!(came.lines().next(), Some(line));
         assert!(came.contains("\r\nhost: some.where:1\r\n") && came.contains("\r\nx-other: Kept\r\n"), "{came}");

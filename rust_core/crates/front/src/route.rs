@@ -19,6 +19,9 @@ const FORM: &[u8] = b"application/x-www-form-urlencoded";
 /// Whether the application answers this.
 pub fn is_for_application(shared: &Shared, head: &Head) -> bool {
     let options = &shared.options;
+    if !is_known(head.method()) {
+        return false;
+    }
     if shared.is_held.load(Ordering::Relaxed) {
         return true;
     }
@@ -39,6 +42,9 @@ pub fn is_for_application(shared: &Shared, head: &Head) -> bool {
 /// Whether the request is for a service that is neither S3 nor one of the application: it says so in a form that the
 /// clients of that service understand.
 pub fn is_for_another_service(head: &Head) -> bool {
+    if !is_known(head.method()) {
+        return false;
+    }
     match head.header("authorization") {
         Some(value) if value.starts_with(b"AWS4-") => {
             let scope = value[..memchr::memchr(b',', value).unwrap_or(value.len())].trim_ascii_end();
@@ -49,6 +55,22 @@ pub fn is_for_another_service(head: &Head) -> bool {
         Some(_) => false,
         None => head.header("x-amz-target").is_some(),
     }
+}
+
+/// Whether the parser of the application knows a method: those of HTTP. It answers others with a text that is not an
+/// error document, and nothing there has them; the gateway refuses them.
+fn is_known(method: &Method) -> bool {
+    matches!(
+        *method,
+        Method::GET
+            | Method::HEAD
+            | Method::POST
+            | Method::PUT
+            | Method::DELETE
+            | Method::OPTIONS
+            | Method::PATCH
+            | Method::TRACE
+    )
 }
 
 /// Whether Host names a bucket or its website, so that `/_orcas/…` is a key of it.

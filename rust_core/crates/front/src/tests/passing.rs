@@ -82,6 +82,18 @@ fn changes_of_rights_are_passed_on_and_other_changes_are_not() {
 }
 
 #[test]
+fn methods_that_its_parser_does_not_know_are_not_passed_on() {
+    let server = Server::start();
+    for request in ["FOO /_orcas/health/live", "FOO /bucket/k", "FOO /bucket?policy", "FOO /", "CONNECT /_orcas/x"] {
+        let request = format!(
+            "{request} HTTP/1.1\r\nHost: a\r\nX-Amz-Acl: public-read\r\nX-Amz-Target: a.b\r\nConnection: close"
+        );
+        let answer = server.exchange(format!("{request}\r\n\r\n").as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 40") && answer.contains("<Error><Code>"), "{request}{answer}");
+    }
+}
+
+#[test]
 fn without_the_application_the_answer_is_an_error() {
     let server = Server::start();
     let answer = server.exchange(b"GET /_orcas/health/live HTTP/1.1\r\nHost: a\r\n\r\n");

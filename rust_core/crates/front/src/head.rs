@@ -96,10 +96,11 @@ impl Head {
 
 fn check(parts: &mut Parts, raw: &[u8], size_max: usize) -> Result<(), &'static Refusal> {
     let lines = Lines::of(raw);
-    if lines.is_malformed || !parts.method.as_str().bytes().all(|byte| byte.is_ascii_uppercase()) {
+    let uri = &parts.uri;
+    let is_ascii = uri.path_and_query().is_none_or(|target| target.as_str().is_ascii());
+    if lines.is_malformed || !is_ascii || !parts.method.as_str().bytes().all(|byte| byte.is_ascii_uppercase()) {
         return Err(&refusals::MALFORMED);
     }
-    let uri = &parts.uri;
     if let Some(authority) = uri.authority() {
         let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
         if !is_web || !is_authority(authority.as_str()) || parts.method == Method::CONNECT {

@@ -28,6 +28,8 @@ fn what_is_no_request_is_refused_with_a_document() {
         ("GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400, "InvalidURI"),
         ("GET http://a:x/ HTTP/1.1\r\nHost: a\r\n\r\n", 400, "InvalidURI"),
         ("get / HTTP/1.1\r\nHost: a\r\n\r\n", 400, "BadRequest"),
+        ("GET /\u{e9} HTTP/1.1\r\nHost: a\r\n\r\n", 400, "BadRequest"),
+        ("GET /b?prefix=\u{e9} HTTP/1.1\r\nHost: a\r\n\r\n", 400, "BadRequest"),
         ("GET / HTTP/1.1\nHost: a\r\n\r\n", 400, "BadRequest"),
         ("GET / HTTP/1.1\r\nHost: a\r\n\n", 400, "BadRequest"),
         ("CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 400, "InvalidURI"),
@@ -58,7 +60,7 @@ fn what_is_no_request_is_refused_with_a_document() {
     ] {
         assert_eq!(refusal(&server, request), (status, code.to_owned()), "{request}");
     }
-    assert_eq!(server.front.refused().values().sum::<u64>(), 24);
+    assert_eq!(server.front.refused().values().sum::<u64>(), 26);
 }
 
 #[test]

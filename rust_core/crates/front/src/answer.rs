@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use crate::connections::conn::Conn;
 use crate::connections::refusals::Refusal;
 use crate::life::Life;
+use crate::receiving::Unwanted;
 use crate::waits::{Wait, Waits};
 use orcas_base::buffers::Buffer;
 use orcas_bodies::download::Download;
@@ -51,6 +52,8 @@ pub enum Content {
     Passed {
         body: Incoming,
         gone: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+        /// The body of the request, if nobody has asked for it.
+        _unwanted: Option<Unwanted>,
     },
 }
 
@@ -76,7 +79,7 @@ impl AnswerBody {
                 }
                 Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
             }
-            Content::Passed { body, gone } => {
+            Content::Passed { body, gone, .. } => {
                 if gone.as_mut().is_some_and(|gone| gone.as_mut().poll(context).is_ready()) {
                     return Poll::Ready(Some(Err(CutOff)));
                 }

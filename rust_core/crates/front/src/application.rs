@@ -11,12 +11,13 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, Uri, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::ext::on_informational;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::net::UnixStream;
 
 use crate::origin::Origin;
-use crate::receiving::Receiving;
+use crate::receiving::{Receiving, Wish};
 
 /// Address and port of the client, and how it writes the address of the server.
 const CLIENT: HeaderName = HeaderName::from_static("orcas-front-client");
@@ -39,8 +40,14 @@ impl Application {
         Self { path, idle: Arc::default() }
     }
 
-    /// The answer to a request.
-    pub async fn ask(&self, parts: &Parts, body: Receiving, origin: &Origin) -> Result<Response<Incoming>, Failure> {
+    /// The answer to a request. `wish`: the body waits for it, until the application asks for a 100 (Continue).
+    pub async fn ask(
+        &self,
+        parts: &Parts,
+        body: Receiving,
+        wish: Option<Arc<Wish>>,
+        origin: &Origin,
+    ) -> Result<Response<Incoming>, Failure> {
         let mut request = Request::new(body);
         *request.method_mut() = parts.method.clone();
         *request.uri_mut() = Uri::from(parts.uri.path_and_query().cloned().ok_or("a target has no path")?);
@@ -51,8 +58,14 @@ impl Application {
         for name in [CONNECTION, EXPECT, UPGRADE] {
             headers.remove(name);
         }
+        if wish.is_some() {
+            headers.insert(EXPECT, HeaderValue::from_static("100-continue"));
+        }
         headers.insert(CLIENT, HeaderValue::try_from(origin.client.to_string())?);
         headers.insert(SCHEME, HeaderValue::from_static(origin.scheme()));
+        if let Some(wish) = wish {
+            on_informational(&mut request, move |_| wish.want());
+        }
         let (mut sender, answer) = self.send(request).await?;
         let idle = Arc::clone(&self.idle);
         tokio::spawn(async move {

@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::head::Head;
 use crate::life::{Admitted, Life};
 use crate::origin::Origin;
-use crate::receiving::{Gone, Receiving};
+use crate::receiving::{Gone, Receiving, Unwanted};
 use crate::route;
 use crate::waits::Slot;
 use orcas_bodies::stream::{Flow, PIECE_MAX};
@@ -315,8 +315,10 @@ impl Exchange {
     }
 
     /// Passes the request on to the application, and its answer back.
-    async fn pass(&self, head: &Head, body: Receiving) -> Response<AnswerBody> {
-        let asked = self.context.application.ask(head.parts(), body, &self.origin).await;
+    async fn pass(&self, head: &Head, mut body: Receiving) -> Response<AnswerBody> {
+        let wish = if head.expects_continue && head.has_body { body.wait() } else { None };
+        let unwanted = wish.clone().map(Unwanted);
+        let asked = self.context.application.ask(head.parts(), body, wish, &self.origin).await;
         let (mut parts, body) = match asked {
             Ok(answer) => answer.into_parts(),
             Err(_) if self.conn.is_ending() => return self.ended().await,
@@ -330,12 +332,13 @@ impl Exchange {
             self.conn.never_ends();
         }
         let closes = parts.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
-        if closes && !self.conn.is_stream() {
+        let unread = unwanted.as_ref().is_some_and(|unwanted| unwanted.0.is_undecided());
+        let continues = !head.expects_continue || head.has_body || self.conn.send_continue();
+        if (closes || unread) && !self.conn.is_stream() {
             self.conn.leave_unread();
-        } else {
-            parts.headers.remove(CONNECTION);
         }
-        if head.is_last() {
+        parts.headers.remove(CONNECTION);
+        if closes || unread || head.is_last() || !continues {
             answer::close(&mut parts.headers, &self.conn);
         }
         // Without an end of its own it ends with its client.
@@ -343,7 +346,7 @@ impl Exchange {
             let conn = Arc::clone(&self.conn);
             Box::pin(async move { conn.gone().await }) as _
         });
-        let body = AnswerBody::new(Content::Passed { body, gone }, None, &self.conn);
+        let body = AnswerBody::new(Content::Passed { body, gone, _unwanted: unwanted }, None, &self.conn);
         Response::from_parts(parts, body)
     }
 

@@ -5,11 +5,13 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use crate::connections::conn::{Conn, Order};
 use crate::connections::refusals;
@@ -31,11 +33,49 @@ pub struct Receiving {
     /// What was taken and given back.
     held: Option<Bytes>,
     conn: Arc<Conn>,
+    /// Whether the client was asked for it.
+    is_begun: bool,
+    wanted: Option<oneshot::Receiver<()>>,
+}
+
+/// What a body waits for whose client sends it only if it is asked to: somebody wants it, or nobody ever will.
+pub struct Wish(Mutex<Option<oneshot::Sender<()>>>);
+
+impl Wish {
+    pub fn want(&self) {
+        if let Some(waiting) = self.0.lock().take() {
+            // Its request may have ended.
+            let _ = waiting.send(());
+        }
+    }
+
+    pub fn is_undecided(&self) -> bool {
+        self.0.lock().is_some()
+    }
+}
+
+/// Nobody will want a body when this is dropped, with the answer to its request.
+pub struct Unwanted(pub Arc<Wish>);
+
+impl Drop for Unwanted {
+    fn drop(&mut self) {
+        drop(self.0.0.lock().take());
+    }
 }
 
 impl Receiving {
     pub fn new(body: Incoming, conn: Arc<Conn>) -> Self {
-        Self { body, held: None, conn }
+        Self { body, held: None, conn, is_begun: false, wanted: None }
+    }
+
+    /// Receives nothing until it is wanted. `None`: the client was asked for it already.
+    pub fn wait(&mut self) -> Option<Arc<Wish>> {
+        if self.is_begun {
+            return None;
+        }
+        let (waiting, wanted) = oneshot::channel();
+        self.wanted = Some(wanted);
+        Some(Arc::new(Wish(Mutex::new(Some(waiting)))))
     }
 
     /// The next piece; `None` at the end.
@@ -48,6 +88,13 @@ impl Receiving {
         if let Some(held) = self.held.take() {
             return Poll::Ready(Some(Ok(held)));
         }
+        if let Some(wanted) = &mut self.wanted {
+            if ready!(Pin::new(wanted).poll(context)).is_err() {
+                return Poll::Ready(Some(Err(Gone)));
+            }
+            self.wanted = None;
+        }
+        self.is_begun = true;
         loop {
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
                 self.conn.await_body();

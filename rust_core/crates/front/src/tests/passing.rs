@@ -1,7 +1,7 @@
 //! What the application answers.
 
 use std::io::{Read, Write};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Receiver, channel};
 
 use super::Server;
@@ -63,6 +63,44 @@ fn a_body_is_passed_on() {
     );
     assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
     assert!(heard.recv().unwrap().ends_with("\r\n\r\nAction=end"));
+}
+
+fn head_of(stream: &mut UnixStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+#[test]
+fn a_client_is_asked_for_its_body_when_the_application_wants_it() {
+    let server = Server::start();
+    let listener = UnixListener::bind(server.directory.path().join("application")).unwrap();
+    let request = b"PUT /_orcas/x HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
+    let mut client = server.connect();
+    client.send(request);
+    let (mut application, _) = listener.accept().unwrap();
+    assert!(head_of(&mut application).contains("\r\nexpect: 100-continue\r\n"));
+    application.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno").unwrap();
+    let answer = client.read("PUT");
+    assert_eq!((answer.status, answer.header("connection"), &*answer.body), (403, Some("close"), &b"no"[..]));
+    assert_eq!((client.rest().as_str(), application.read(&mut [0]).unwrap()), ("", 0));
+
+    let mut client = server.connect();
+    client.send(request);
+    let (mut application, _) = listener.accept().unwrap();
+    head_of(&mut application);
+    application.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+    assert_eq!(client.read("PUT").status, 100);
+    client.send(b"body");
+    let mut body = [0; 4];
+    application.read_exact(&mut body).unwrap();
+    assert_eq!(&body, b"body");
+    application.write_all(ANSWER.as_bytes()).unwrap();
+    assert_eq!(client.read("PUT").body, b"hello");
 }
 
 #[test]

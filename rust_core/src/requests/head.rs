@@ -90,9 +90,9 @@ pub fn header_objects<'py>(headers: &Bound<'py, PyList>) -> PyResult<HeaderObjec
     Ok(objects)
 }
 
-/// The bytes of it.
+/// The bytes of it. White space around a value does not belong to it (RFC 9110, section 5.5), but llhttp leaves it behind.
 pub fn byte_pairs<'a>(objects: &'a HeaderObjects<'_>) -> Vec<(&'a [u8], &'a [u8])> {
-    objects.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect()
+    objects.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes().trim_ascii())).collect()
 }
 
 /// One pair of it.

@@ -451,6 +451,12 @@ def test_a_bucket_in_the_host(wire: Wire, s3: Any, bucket: str) -> None:
     assert read(s3, bucket, "k") == b"content"
 
 
+def test_white_space_around_a_host_is_not_part_of_it(wire: Wire, bucket: str) -> None:
+    body = multipart(signed_form(wire.identity, bucket, {"key": "k"}))
+    answer = wire.send("POST", "/", form_headers(wire) | {"Host": f"  {bucket}.s3.test \t"}, body)
+    assert (answer.status, answer.headers["location"]) == (204, f"http://{bucket}.s3.test/k")
+
+
 class Page(html.parser.HTMLParser):
     """The form of a page: its action and its inputs."""
 

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::connections::conn::Conn;
+use crate::connections::conn::{Conn, Order};
 use crate::connections::refusals::Refusal;
 use crate::life::Life;
 use crate::receiving::Unwanted;
@@ -112,7 +112,7 @@ impl Body for AnswerBody {
         if !this.conn.is_stream() {
             return this.next(context);
         }
-        if this.conn.is_aborted() {
+        if matches!(this.conn.order(context.waker()), Some(Order::Abort)) {
             return Poll::Ready(Some(Err(CutOff)));
         }
         let frame = this.next(context);

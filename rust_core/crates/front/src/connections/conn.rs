@@ -249,6 +249,7 @@ impl Conn {
 
     /// Ends an answer without an end of its own. It may be complete, but its client reads too slowly.
     pub fn cut_endless(&self) {
+        self.streams().iter().for_each(|stream| stream.cut_endless());
         if self.state.lock().is_endless {
             self.end(Order::Abort);
         }
@@ -372,10 +373,6 @@ impl Conn {
     /// Whether it was told to end, whatever happens.
     pub fn is_ending(&self) -> bool {
         matches!(self.state.lock().order, Some(Order::Abort | Order::Refuse(_)))
-    }
-
-    pub fn is_aborted(&self) -> bool {
-        matches!(self.state.lock().order, Some(Order::Abort))
     }
 
     /// The time to drain is over.

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -156,6 +157,31 @@ fn a_slow_body_ends_its_request_alone() {
         assert!(String::from_utf8(body_of(answer).await).unwrap().contains("<Code>RequestTimeout</Code>"));
         let next = sender.clone().send_request(request(&server, "GET", "/bucket/fast", b""));
         assert_eq!(body_of(next.await.unwrap()).await, b"content");
+    });
+}
+
+#[test]
+fn an_answer_without_an_end_does_not_delay_a_stop() {
+    let server = Server::start();
+    let listener = UnixListener::bind(server.directory.path().join("application")).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read(&mut [0; 4096]).unwrap();
+            let answer =
+                b"HTTP/1.1 200 OK\r\norcas-front-endless: \r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
+            stream.write_all(answer).unwrap();
+            // Until the listener goes.
+            while stream.read(&mut [0; 4096]).unwrap_or(0) > 0 {}
+        });
+        with_client(&server, async |sender| {
+            let request = Request::builder().uri("http://localhost/_orcas/events").body(Pieces(Vec::new(), true));
+            let mut body = sender.clone().send_request(request.unwrap()).await.unwrap().into_body();
+            let mut next = async || std::future::poll_fn(|task| std::pin::Pin::new(&mut body).poll_frame(task)).await;
+            assert_eq!(next().await.unwrap().unwrap().into_data().unwrap(), b"hello"[..]);
+            scope.spawn(|| server.front.stop(PATIENCE).unwrap());
+            assert!(next().await.is_some_and(|frame| frame.is_err()));
+        });
     });
 }
 

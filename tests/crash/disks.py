@@ -26,7 +26,7 @@ _MADE: Final = {
 # Attempts to take more of a disk: enough to halve any step to a byte, and then some.
 _FAILURES_MAX: Final = 100
 # What mkfs.xfs wants at least.
-_LEAST: Final = {"xfs": 320 * MIB}
+_LEAST: Final = {"xfs": 320 * MIB, "btrfs": 512 * MIB}
 
 
 @contextlib.contextmanager

@@ -1,13 +1,21 @@
-"""The listener in Rust beside the one in Python, bare hyper and bare uvicorn: CPU time of the server for each request."""
+"""The listener in Rust beside the one in Python, bare hyper and bare uvicorn: CPU time of the server for each request,
+memory of idle connections, and what it takes to pass a request on.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import socket
+import ssl
+import statistics
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import load
+import orcas
 from figures import Figure, Plan, ratios
 from processes import UNSCRUBBED, Bare, Orcas, Process, scratch
 from small import answer_like, cpu_per_request, make_bucket, unique
@@ -15,6 +23,8 @@ from small import answer_like, cpu_per_request, make_bucket, unique
 _CONNECTIONS: Final = 16
 _OBJECTS: Final = 1000
 _LARGER: Final = 64 << 10
+# Before memory is counted, so that what all connections share is there.
+_WARM_CONNECTIONS: Final = 300
 _REPOSITORY: Final = Path(__file__).resolve().parents[1]
 
 
@@ -86,3 +96,68 @@ def cpu(plan: Plan) -> list[Figure]:
             ("listener-64kib", "GET of 64 KiB ÷ of 1 KiB", ("GET of 64 KiB", "rust"), ("GET", "rust"), 2.0),
         )
     ]
+
+
+def memory(plan: Plan) -> list[Figure]:
+    """Figures connection-memory and connection-memory-tls: of connections that have had an answer and are idle."""
+    count, rounds = plan.size(3000, 200), plan.size(3, 1)
+    made = []
+    for name, secure, goal in (("connection-memory", False, 16.0), ("connection-memory-tls", True, 40.0)):
+        taken: dict[str, list[float]] = {}
+        for _ in range(rounds):
+            for listener in ("python", "rust"):
+                taken.setdefault(listener, []).append(_idle_kib(listener, secure, count))
+        what = f"resident memory of an idle connection{' with TLS' if secure else ''}, listener in Rust"
+        made.append(Figure(name, what, taken["rust"], goal, unit="KiB", detail={"connections": count, **taken}))
+    return made
+
+
+def _idle_kib(listener: str, secure: bool, count: int) -> float:
+    settings: dict[str, Any] = {"listener": listener, "tls_self_signed": secure, "idle_timeout_sec": 600}
+    with orcas.Server(memory=True, **settings) as server, contextlib.ExitStack() as held:
+        place = urlsplit(server.endpoint)
+        context = ssl.create_default_context(cafile=server.ca) if secure else None
+
+        def connect() -> None:
+            connection = held.enter_context(socket.create_connection((place.hostname, place.port)))
+            if context is not None:
+                connection = held.enter_context(context.wrap_socket(connection, server_hostname="localhost"))
+            connection.sendall(b"GET /bucket/key HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answer = b""
+            while b"</Error>" not in answer:
+                answer += connection.recv(65536)
+
+        for _ in range(_WARM_CONNECTIONS):
+            connect()
+        time.sleep(1)
+        before = _rss_kib(server.pid)
+        for _ in range(count):
+            connect()
+        time.sleep(1)
+        return (_rss_kib(server.pid) - before) / count
+
+
+def _rss_kib(pid: int) -> int:
+    return next(
+        int(line.split()[1]) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in line
+    )
+
+
+def passed_on(plan: Plan) -> list[Figure]:
+    """Figure passed-on: what the way over the private socket adds to a request that the application answers."""
+    rounds, count = plan.size(9, 3), plan.size(1000, 100)
+    took: dict[str, list[float]] = {}
+    with contextlib.ExitStack() as stack:
+        servers = {
+            name: stack.enter_context(Orcas(settings={**UNSCRUBBED, "ORCAS_LISTENER": name}))
+            for name in ("python", "rust")
+        }
+        for warm in [True] + [False] * rounds:
+            for name, server in servers.items():
+                request = f"GET /_orcas/health/live HTTP/1.1\r\nHost: {server.address[0]}\r\n\r\n".encode()
+                nanoseconds = load.run(server.address, [request] * count, connections=1)
+                if not warm:
+                    took.setdefault(name, []).append(statistics.median(nanoseconds) / 1000)
+    added = [there - here for there, here in zip(took["rust"], took["python"], strict=True)]
+    what = "median time of a request that the application answers: listener in Rust, less that in Python"
+    return [Figure("passed-on", what, added, 150.0, unit="µs", detail=dict(took))]

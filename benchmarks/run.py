@@ -63,6 +63,8 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "put-10mib": large.upload_cost,
     "memory": large.memory,
     "listener": listeners.cpu,
+    "connections": listeners.memory,
+    "passed-on": listeners.passed_on,
     "policies": policies.cpu,
     "key-changes": policies.changes,
     "users": policies.crowd,

@@ -18,7 +18,7 @@ from .known import Known
 
 # Seconds after which a server is told that nothing more comes, and those after which it is taken for hanging.
 _PATIENCE: Final = 0.5
-_HANGS: Final = 30.0
+_HANGS: Final = 120.0
 _CONTINUE: Final = b"HTTP/1.1 100"
 # Of one answer, or of the connection.
 _OF_ONE_ANSWER: Final = {"date", "x-amz-request-id", "x-amz-id-2", "connection", "x-amzn-requestid", "server"}
@@ -29,13 +29,15 @@ _MADE: Final = re.compile(
     rb"NextContinuationToken|AccessKeyId|SecretAccessKey|SessionToken|UserId|Challenge|Nonce)>([^<]+)</"
 )
 _REQUEST_IDS: Final = re.compile(rb"<(?:RequestId|HostId)>[^<]*</|(?:RequestId|HostId): [^<]*</")
+# The default retention in `documents.tsv`.
+_RETENTION: Final = dt.timedelta(days=70 * 365)
 # What was signed, and how.
 _ECHOES: Final = re.compile(
     rb"<(SignatureProvided|StringToSign|StringToSignBytes|CanonicalRequest|CanonicalRequestBytes)>[^<]*</"
 )
 # Of the console's pages.
 _NONCES: Final = re.compile(rb"""nonce(?:-|=")[A-Za-z0-9_-]{22}""")
-_TIMES: Final = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+_TIMES: Final = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)")
 _DATES: Final = re.compile(rb"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT")
 
 
@@ -107,7 +109,10 @@ class Side:
                 if is_new or end.rest:
                     return end.rest
             else:
-                if (reply.header("connection") or b"").lower() == b"close" or reply.is_stream or self._buffer:
+                # Whoever was not asked for a body and has not sent it cannot send the next request, either.
+                is_spent = b"\r\nexpect: 100-continue" in raw and not reply.continued
+                closes = (reply.header("connection") or b"").lower() == b"close"
+                if closes or is_spent or reply.is_stream or self._buffer:
                     self.close()
                 return reply
         raise AssertionError("a new connection answers or ends")
@@ -232,7 +237,11 @@ class Comparison:
         if first.continued != second.continued:
             yield "100 (Continue)"
         yield from self._headers(first, second)
-        bodies = (reply.body if alike else _ECHOES.sub(b"", reply.body) for reply in (first, second))
+        bodies = first.body, second.body
+        if not alike:
+            # They are shown what they have sent.
+            shown = (_ECHOES.sub(b"", body) for body in bodies)
+            bodies = next(shown), self.known.as_first(next(shown))
         if not self._is_same(*bodies):
             yield "body"
 
@@ -279,12 +288,12 @@ class Comparison:
         return first == second
 
     def _is_new(self, text: bytes, form: str | None) -> bool:
-        """Whether it is a time since this began."""
+        """Whether it is a time since this began, or the end of a retention that began then."""
         said = text.decode()
         moment = (
             dt.datetime.fromisoformat(said) if form is None else dt.datetime.strptime(said, form).replace(tzinfo=dt.UTC)
         )
-        return self.began <= moment <= dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
+        return any(self.began <= made <= dt.datetime.now(dt.UTC) for made in (moment, moment - _RETENTION))
 
 
 _CONFIGURATIONS: Final = (

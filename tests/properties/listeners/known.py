@@ -7,7 +7,6 @@ import re
 from typing import Final
 
 _NAMED: Final = re.compile("⟦(\\d+)⟧")
-_NAMED_BYTES: Final = re.compile("⟦(\\d+)⟧".encode())
 
 
 class Known:
@@ -58,6 +57,8 @@ class Known:
         """`text` with the values of one server."""
         return _NAMED.sub(lambda found: self.pairs[int(found[1])][side], text)
 
-    def bytes(self, text: bytes, side: int) -> bytes:
-        """The same for bytes."""
-        return _NAMED_BYTES.sub(lambda found: self.pairs[int(found[1])][side].encode(), text)
+    def as_first(self, text: bytes) -> bytes:
+        """`text` with the values of the first server in the place of those of the second."""
+        for first, second in self.pairs:
+            text = text.replace(second.encode("latin-1"), first.encode("latin-1"))
+        return text

@@ -32,7 +32,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 @pytest.mark.parametrize(
     ("seed", "count"),
     [
-        ("some", 300),
+        ("some", 600),
         *(pytest.param(str(number), _REQUESTS, marks=pytest.mark.full) for number in range(_RUNS)),
     ],
 )

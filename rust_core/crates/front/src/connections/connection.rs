@@ -88,7 +88,7 @@ where
     // Drops the request under way, which is counted with the order of the connection.
     let parts = hyper.into_parts();
     let mut stream = parts.io.into_inner().into_stream();
-    if matches!(end, End::Malformed(_)) && parts.read_buf.starts_with(http2::PREFACE) {
+    if matches!(end, End::Malformed(_)) && http2::is_spoken(&parts.read_buf) {
         // In memory of its own, because each idle connection has room for whatever it awaits.
         return Box::pin(http2::serve(context, conn, stream, parts.read_buf, origin)).await;
     }

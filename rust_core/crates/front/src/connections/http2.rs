@@ -25,7 +25,9 @@ use crate::exchange;
 use crate::origin::Origin;
 
 /// What a connection begins with whose client knows that the server speaks HTTP/2.
-pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// The length of its first line.
+const FIRST_LINE: usize = 16;
 /// Requests that a connection carries at once.
 const STREAMS_MAX: u32 = 128;
 /// Bytes of bodies that clients may send ahead, for each request and each connection.
@@ -35,6 +37,11 @@ const CONNECTION_WINDOW: u32 = 1024 * 1024;
 const SEND_BUFFER_MAX: usize = 256 * 1024;
 /// Streams that clients have reset before anybody saw them, and that the server has reset for an error of the client.
 const RESET_MAX: usize = 32;
+
+/// Whether a connection that begins with this speaks HTTP/2, as far as its first line and what follows tell.
+pub fn is_spoken(beginning: &[u8]) -> bool {
+    beginning.starts_with(PREFACE) || beginning.len() >= FIRST_LINE && PREFACE.starts_with(beginning)
+}
 
 /// The stream is reset: there is nobody to answer.
 #[derive(Debug)]

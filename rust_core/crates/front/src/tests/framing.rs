@@ -57,10 +57,12 @@ fn what_is_no_request_is_refused_with_a_document() {
         ("GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", 400, "BadRequest"),
         ("GET / HTTP/1.1\r\nHost: a\r\nX : b\r\n\r\n", 400, "BadRequest"),
         ("PRI * HTTP/1.1\r\nHost: a\r\n\r\n", 400, "InvalidURI"),
+        ("PRI * HTTP/2.0\r\nHost: a\r\n\r\n", 400, "BadRequest"),
+        ("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", 400, "BadRequest"),
     ] {
         assert_eq!(refusal(&server, request), (status, code.to_owned()), "{request}");
     }
-    assert_eq!(server.front.refused().values().sum::<u64>(), 26);
+    assert_eq!(server.front.refused().values().sum::<u64>(), 28);
 }
 
 #[test]

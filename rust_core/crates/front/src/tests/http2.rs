@@ -167,7 +167,7 @@ fn an_answer_without_an_end_does_not_delay_a_stop() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (mut stream, _) = listener.accept().unwrap();
-            stream.read(&mut [0; 4096]).unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
             let answer =
                 b"HTTP/1.1 200 OK\r\norcas-front-endless: \r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
             stream.write_all(answer).unwrap();
@@ -206,7 +206,11 @@ impl Raw {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         let mut raw = Self { stream };
-        raw.stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+        // It may come in pieces.
+        raw.stream.set_nodelay(true).unwrap();
+        raw.stream.write_all(b"PRI * HTTP/2.0\r\n\r").unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        raw.stream.write_all(b"\nSM\r\n\r\n").unwrap();
         raw.frame(SETTINGS, 0, 0, b"");
         raw
     }

@@ -87,7 +87,7 @@ def test_missing_pages_have_the_error_document(get: Get, s3: Any, site: str) -> 
     answer = get("/none", Range="bytes=0-1", If_None_Match="*")
     assert (answer.status, answer.body) == (404, b"<p>errors/404.html")
     s3.delete_object(Bucket=site, Key="errors/404.html")
-    answer = get("/<b>none")
+    answer = get("/%3Cb%3Enone")
     assert told(answer) == (404, "NoSuchKey")
     assert b"<li>Key: &lt;b&gt;none</li>" in answer.body
     assert answer.headers["x-amz-error-detail-key"] == "%3Cb%3Enone"

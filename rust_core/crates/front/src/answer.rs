@@ -25,13 +25,13 @@ use orcas_gateway::accounting::tally::Delivery;
 use orcas_gateway::{Completion, Responder};
 use orcas_s3::header_block::HeaderBlock;
 
-/// Why the rest of an answer cannot be sent.
+/// An answer, or the rest of one, cannot be sent.
 #[derive(Debug)]
 pub struct CutOff;
 
 impl fmt::Display for CutOff {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the rest of the answer cannot be sent")
+        formatter.write_str("the answer, or the rest of it, cannot be sent")
     }
 }
 
@@ -48,9 +48,10 @@ pub enum Content {
     Empty,
     Whole(Bytes),
     Pieces(Pieces),
-    /// That of the application. `watches`: it may have no end, so it ends with its client.
+    /// That of the application.
     Passed {
         body: Incoming,
+        /// Ends a body that may have no end of its own, when its client has gone.
         gone: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
         /// The body of the request, if nobody has asked for it.
         _unwanted: Option<Unwanted>,

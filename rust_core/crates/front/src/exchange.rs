@@ -359,18 +359,22 @@ impl Exchange {
     }
 
     fn refuse(&self, refusal: &'static Refusal) -> Response<AnswerBody> {
-        let shared = &self.context.shared;
-        let request_id = shared.gateway.next_request_id();
-        let request_id = std::str::from_utf8(&request_id).unwrap_or_default();
-        shared.count(refusal.code);
-        report(refusal, request_id, &self.origin);
+        self.context.shared.count(refusal.code);
         self.conn.leave_unread();
-        answer::refused(refusal, request_id, self.context.date(), &self.conn)
+        refused(&self.context, &self.conn, &self.origin, refusal)
     }
 
     fn slot(&self) -> Slot {
         self.context.waits.slot()
     }
+}
+
+/// Logs a refusal, and answers with it.
+pub fn refused(context: &Context, conn: &Arc<Conn>, origin: &Origin, refusal: &Refusal) -> Response<AnswerBody> {
+    let request_id = context.shared.gateway.next_request_id();
+    let request_id = std::str::from_utf8(&request_id).unwrap_or_default();
+    report(refusal, request_id, origin);
+    answer::refused(refusal, request_id, context.date(), conn)
 }
 
 /// Logs what was refused before it was a request.

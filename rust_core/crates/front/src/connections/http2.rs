@@ -3,9 +3,8 @@
 //! Everything that a client may have pending is bounded: streams, bytes of bodies and of answers, the size of a head, and
 //! how many requests it gives up. The protocol itself, and floods of its frames, are h2's.
 
-use std::fmt;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -17,7 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::answer::{self, AnswerBody};
+use crate::answer::{AnswerBody, CutOff};
 use crate::connections::conn::{Conn, Order};
 use crate::connections::io::Io;
 use crate::context::Context;
@@ -42,18 +41,6 @@ const RESET_MAX: usize = 32;
 pub fn is_spoken(beginning: &[u8]) -> bool {
     beginning.starts_with(PREFACE) || beginning.len() >= FIRST_LINE && PREFACE.starts_with(beginning)
 }
-
-/// The stream is reset: there is nobody to answer.
-#[derive(Debug)]
-pub struct Reset;
-
-impl fmt::Display for Reset {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the request gets no answer")
-    }
-}
-
-impl std::error::Error for Reset {}
 
 /// Serves a connection to its end. `ahead`: what was read of it already.
 pub async fn serve<S>(context: Arc<Context>, conn: Arc<Conn>, stream: S, ahead: Bytes, origin: Origin)
@@ -98,30 +85,25 @@ async fn answer(
     stream: Arc<Conn>,
     origin: Origin,
     request: Request<Incoming>,
-) -> Result<Response<AnswerBody>, Reset> {
-    let mut answering = Box::pin(exchange::answer(Arc::clone(&context), Arc::clone(&stream), origin, request));
-    let ordered = poll_fn(|task| {
-        if let Poll::Ready(Ok(response)) = answering.as_mut().poll(task) {
-            return Poll::Ready(Ok(response));
-        }
-        match stream.order(task.waker()) {
-            Some(Order::Abort) => Poll::Ready(Err(None)),
-            Some(Order::Refuse(refusal)) => Poll::Ready(Err(Some(refusal))),
-            Some(Order::Close) | None => Poll::Pending,
-        }
+) -> Result<Response<AnswerBody>, CutOff> {
+    let ordered = {
+        let mut answering = pin!(exchange::answer(Arc::clone(&context), Arc::clone(&stream), origin, request));
+        poll_fn(|task| {
+            if let Poll::Ready(Ok(response)) = answering.as_mut().poll(task) {
+                return Poll::Ready(Ok(response));
+            }
+            match stream.order(task.waker()) {
+                Some(Order::Abort) => Poll::Ready(Err(None)),
+                Some(Order::Refuse(refusal)) => Poll::Ready(Err(Some(refusal))),
+                Some(Order::Close) | None => Poll::Pending,
+            }
+        })
+        .await
+        // Here the request is dropped, which is counted with the order of its stream.
+    };
+    ordered.or_else(|refusal| {
+        let refusal = refusal.ok_or(CutOff)?;
+        stream.respond();
+        Ok(exchange::refused(&context, &stream, &origin, refusal))
     })
-    .await;
-    // Drops the request, which is counted with the order of its stream.
-    drop(answering);
-    match ordered {
-        Ok(response) => Ok(response),
-        Err(None) => Err(Reset),
-        Err(Some(refusal)) => {
-            let request_id = context.shared.gateway.next_request_id();
-            let request_id = std::str::from_utf8(&request_id).unwrap_or_default();
-            exchange::report(refusal, request_id, &origin);
-            stream.respond();
-            Ok(answer::refused(refusal, request_id, context.date(), &stream))
-        }
-    }
 }

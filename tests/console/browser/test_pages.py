@@ -165,6 +165,8 @@ def test_the_keyboard_alone_suffices(browser: Page, target: Target, s3: Any, buc
     browser.get_by_role("button", name="Delete").focus()
     keys.press("Enter")
     browser.wait_for_url("**/confirm-delete")
+    # A page gives the focus when it is drawn, which may be after it has loaded.
+    browser.locator("button:focus", has_text="Delete").wait_for()
     keys.press("Enter")
     browser.get_by_text("1 objects were deleted.").wait_for()
     browser.get_by_role("button", name="Undo the deletion").focus()

@@ -1,11 +1,12 @@
 """Orcas with another store behind its PUTs: a file, a directory entry and a database transaction for each object.
 
 This is what batch writes are compared with in the report that Orcas started from. Everything before the store is the
-same on both sides: socket, parser, signature. As the report has it: SQLite with a write-ahead log, 25 connections,
-immediate transactions, and waiting for a locked database for up to 10 s. It only takes PUTs of objects: what it stored
-is not there for a GET.
+same on both sides: uvicorn, the application, the signature. As the report has it: SQLite with a write-ahead log, 25
+connections, immediate transactions, and waiting for a locked database for up to 10 s. It only takes PUTs of objects:
+what it stored is not there for a GET.
 
-As a program it is a server: one line of JSON on stdin has `data`, `objects` and `kind`; one line on stdout the address.
+As a program it is a server: one line of JSON on stdin has `data`, `objects` and `kind`; one line on stdout the address. Of
+the kind `orcas`, the store is that of Orcas.
 """
 
 from __future__ import annotations
@@ -23,11 +24,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from orcas.app import OpenStore, Orcas
-from orcas.control.files.address import Address
+from hosted import serve
+from orcas.app import Orcas
 from orcas.edge import Request
 from orcas.s3.dispatch import Dispatcher
-from orcas.serve import run
 from orcas.settings.config import resolve
 
 # What an answer promises: nothing at all is stored; the page cache has it; the disk has it.
@@ -132,19 +132,16 @@ async def _body(receive: Callable[[], Awaitable[Any]]) -> bytes:
 def main() -> None:
     """Serve until a signal."""
     order = json.loads(sys.stdin.readline())
-    os.umask(0o077)
-    app = Orcas(resolve({"data": order["data"], "port": 0, "scrub_bytes_per_sec": 0}).settings)
+    app = Orcas(resolve({"data": order["data"], "scrub_bytes_per_sec": 0}).settings)
 
-    def announce(address: Address, _: OpenStore) -> None:
+    def swap() -> None:
         store = app.store
         assert store is not None
         assert isinstance(store.dispatch, Dispatcher)
         swapped: Any = FileEachDispatcher(store.dispatch, Path(order["objects"]), order["kind"])
         app.store = dataclasses.replace(store, dispatch=swapped)
-        sys.stdout.write(f"files ready {address.url}\n")
-        sys.stdout.flush()
 
-    run(app, announce)
+    serve(app, "files", swap if order["kind"] != "orcas" else lambda: None)
 
 
 if __name__ == "__main__":

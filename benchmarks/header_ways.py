@@ -12,19 +12,17 @@ import dataclasses
 import datetime as dt
 import functools
 import json
-import os
 import re
 import sys
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
-from orcas.app import OpenStore, Orcas
-from orcas.control.files.address import Address
+from hosted import serve
+from orcas.app import Orcas
 from orcas.edge import Request
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
-from orcas.serve import run
 from orcas.settings.config import resolve
 from plain_headers import (
     Headers,
@@ -184,8 +182,7 @@ class PlainDispatcher:
 def main() -> None:
     """Serve until a signal."""
     order = json.loads(sys.stdin.readline())
-    os.umask(0o077)
-    app = Orcas(resolve({"data": order["data"], "port": 0}).settings)
+    app = Orcas(resolve({"data": order["data"]}).settings)
     ways: dict[str, Any] = {}
 
     async def choose(way: str) -> None:
@@ -202,11 +199,7 @@ def main() -> None:
     # Under `/_orcas/`, which the application separates from S3 first, so no request pays for the choice.
     app.add_api_route("/_orcas/benchmark/{way}", choose, methods=["POST"])
 
-    def announce(address: Address, _: OpenStore) -> None:
-        sys.stdout.write(f"ways ready {address.url}\n")
-        sys.stdout.flush()
-
-    run(app, announce)
+    serve(app, "ways")
 
 
 if __name__ == "__main__":

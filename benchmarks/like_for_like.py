@@ -23,7 +23,7 @@ import in_process
 from figures import Plan
 from file_each import FileEachDispatcher
 from in_process import Application
-from processes import ACCESS_KEY, KEYS, SECRET_KEY, UNSCRUBBED, Orcas, Process, scratch
+from processes import ACCESS_KEY, KEYS, SECRET_KEY, UNSCRUBBED, Process, scratch
 from side_by_side import Peer, bench, rates
 from signing import Signer
 from turns import in_threads, in_turn
@@ -45,6 +45,7 @@ REPORT: dict[Cell, tuple[int, int]] = {
 }  # fmt: skip
 # What an answer promises: durability of Orcas, and kind of the store of files.
 PROMISES = {"memory": ("buffered", "cached"), "disk": ("sync", "synced")}
+_PROGRAM = Path(__file__).with_name("file_each.py")
 _OFF = UNSCRUBBED | {"ORCAS_BATCH_WRITE_ENABLED": "false"}
 
 
@@ -98,12 +99,16 @@ def in_one_process(plan: Plan, promise: str) -> Rates:
 def _servers(plan: Plan, promise: str) -> Iterator[dict[str, Process]]:
     durability, kind = PROMISES[promise]
     with scratch(plan.directory) as place:
-        order = {"data": str(place / "off"), "objects": str(place / "files"), "kind": kind}
-        program = [sys.executable, str(Path(__file__).with_name("file_each.py"))]
+
+        def server(name: str, kind: str, settings: dict[str, str]) -> Process:
+            order = {"data": str(place / name), "objects": str(place / "files"), "kind": kind}
+            environment = {**KEYS, **settings, "ORCAS_DURABILITY": durability}
+            return Process([sys.executable, str(_PROGRAM)], "files ready", order=order, environment=environment)
+
         with (
-            Process(program, "files ready", order=order, environment=KEYS) as off,
-            Orcas(place / "append", durability, _OFF) as append,
-            Orcas(place / "on", durability, UNSCRUBBED) as on,
+            server("off", kind, UNSCRUBBED) as off,
+            server("append", "orcas", _OFF) as append,
+            server("on", "orcas", UNSCRUBBED) as on,
         ):
             yield {"off": off, "append": append, "on": on}
 

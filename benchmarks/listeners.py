@@ -1,5 +1,5 @@
-"""The listener in Rust beside the one in Python, bare hyper and bare uvicorn: CPU time of the server for each request,
-memory of idle connections, and what it takes to pass a request on.
+"""The listener beside bare hyper and bare uvicorn: CPU time of the server for each request, memory of idle connections,
+and what it takes to pass a request on.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import socket
 import ssl
 import statistics
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -49,33 +50,27 @@ def cpu(plan: Plan) -> list[Figure]:
     rounds, count = plan.size(9, 3), plan.size(4000, 500)
     used: dict[tuple[str, str], list[float]] = {}
     with scratch(plan.directory) as directory, contextlib.ExitStack() as stack:
-        orcas = {
-            name: stack.enter_context(Orcas(directory / name, settings={**UNSCRUBBED, "ORCAS_LISTENER": name}))
-            for name in ("python", "rust")
-        }
-        for server in orcas.values():
-            make_bucket(server, "small")
-            signer = server.signer()
-            puts = [signer.put(f"/small/{n:016x}", unique(n)) for n in range(_OBJECTS)]
-            puts += [signer.put(f"/small/larger-{n}", unique(n, _LARGER)) for n in range(16)]
-            load.run(server.address, puts, _CONNECTIONS)
-        signer = orcas["rust"].signer()
+        server = stack.enter_context(Orcas(directory / "store", settings=UNSCRUBBED))
+        make_bucket(server, "small")
+        signer = server.signer()
+        puts = [signer.put(f"/small/{n:016x}", unique(n)) for n in range(_OBJECTS)]
+        puts += [signer.put(f"/small/larger-{n}", unique(n, _LARGER)) for n in range(16)]
+        load.run(server.address, puts, _CONNECTIONS)
         answers = {
-            "PUT": answer_like(orcas["rust"], signer.put("/small/probe", unique(0))),
-            "GET": answer_like(orcas["rust"], signer.get("/small/probe")),
+            "PUT": answer_like(server, signer.put("/small/probe", unique(0))),
+            "GET": answer_like(server, signer.get("/small/probe")),
         }
         answers["GET"]["size"] = 1024
         bare = {"uvicorn": stack.enter_context(Bare(answers)), "hyper": stack.enter_context(BareHyper(answers))}
-        servers: dict[str, Process] = {**orcas, **bare}
+        servers: dict[str, Process] = {"orcas": server, **bare}
         written = _OBJECTS
         for warm in [True] + [False] * rounds:
             for name, process in servers.items():
-                signer = orcas.get(name, orcas["rust"]).signer()
                 work = {
                     "GET": [signer.get(f"/small/{n % _OBJECTS:016x}") for n in range(count)],
                     "PUT": [signer.put(f"/small/{n:016x}", unique(n)) for n in range(written, written + count)],
                 }
-                if name in orcas:
+                if process is server:
                     work["HEAD"] = [signer.request("HEAD", f"/small/{n % _OBJECTS:016x}") for n in range(count)]
                     work["GET of 64 KiB"] = [signer.get(f"/small/larger-{n % 16}") for n in range(count // 4)]
                 for kind, requests in work.items():
@@ -87,13 +82,11 @@ def cpu(plan: Plan) -> list[Figure]:
     return [
         Figure(name, f"server CPU of a signed {what}", ratios(used[above], used[below]), goal, detail=detail)
         for name, what, above, below, goal in (
-            ("listener-get-hyper", "1 KiB GET ÷ bare hyper", ("GET", "rust"), ("GET", "hyper"), 2.0),
-            ("listener-get-uvicorn", "1 KiB GET ÷ bare uvicorn", ("GET", "rust"), ("GET", "uvicorn"), 0.45),
-            ("listener-get", "1 KiB GET, Rust ÷ Python", ("GET", "rust"), ("GET", "python"), None),
-            ("listener-put-uvicorn", "durable 1 KiB PUT ÷ bare uvicorn", ("PUT", "rust"), ("PUT", "uvicorn"), 1.3),
-            ("listener-put", "durable 1 KiB PUT, Rust ÷ Python", ("PUT", "rust"), ("PUT", "python"), None),
-            ("listener-head", "HEAD ÷ GET of 1 KiB", ("HEAD", "rust"), ("GET", "rust"), 0.9),
-            ("listener-64kib", "GET of 64 KiB ÷ of 1 KiB", ("GET of 64 KiB", "rust"), ("GET", "rust"), 2.0),
+            ("listener-get-hyper", "1 KiB GET ÷ bare hyper", ("GET", "orcas"), ("GET", "hyper"), 2.0),
+            ("listener-get-uvicorn", "1 KiB GET ÷ bare uvicorn", ("GET", "orcas"), ("GET", "uvicorn"), 0.45),
+            ("listener-put-uvicorn", "durable 1 KiB PUT ÷ bare uvicorn", ("PUT", "orcas"), ("PUT", "uvicorn"), 1.3),
+            ("listener-head", "HEAD ÷ GET of 1 KiB", ("HEAD", "orcas"), ("GET", "orcas"), 0.9),
+            ("listener-64kib", "GET of 64 KiB ÷ of 1 KiB", ("GET of 64 KiB", "orcas"), ("GET", "orcas"), 2.0),
         )
     ]
 
@@ -103,17 +96,14 @@ def memory(plan: Plan) -> list[Figure]:
     count, rounds = plan.size(3000, 200), plan.size(3, 1)
     made = []
     for name, secure, goal in (("connection-memory", False, 16.0), ("connection-memory-tls", True, 40.0)):
-        taken: dict[str, list[float]] = {}
-        for _ in range(rounds):
-            for listener in ("python", "rust"):
-                taken.setdefault(listener, []).append(_idle_kib(listener, secure, count))
-        what = f"resident memory of an idle connection{' with TLS' if secure else ''}, listener in Rust"
-        made.append(Figure(name, what, taken["rust"], goal, unit="KiB", detail={"connections": count, **taken}))
+        taken = [_idle_kib(secure, count) for _ in range(rounds)]
+        what = f"resident memory of an idle connection{' with TLS' if secure else ''}"
+        made.append(Figure(name, what, taken, goal, unit="KiB", detail={"connections": count}))
     return made
 
 
-def _idle_kib(listener: str, secure: bool, count: int) -> float:
-    settings: dict[str, Any] = {"listener": listener, "tls_self_signed": secure, "idle_timeout_sec": 600}
+def _idle_kib(secure: bool, count: int) -> float:
+    settings: dict[str, Any] = {"tls_self_signed": secure, "idle_timeout_sec": 600}
     with orcas.Server(memory=True, **settings) as server, contextlib.ExitStack() as held:
         place = urlsplit(server.endpoint)
         context = ssl.create_default_context(cafile=server.ca) if secure else None
@@ -143,21 +133,26 @@ def _rss_kib(pid: int) -> int:
     )
 
 
+# The application under uvicorn.
+_HOSTED: Final = """
+import socket, uvicorn, orcas
+listener = socket.create_server(("127.0.0.1", 0))
+print("bare ready http://127.0.0.1:%d" % listener.getsockname()[1], flush=True)
+uvicorn.Server(uvicorn.Config(orcas.create_app(memory=True), log_config=None)).run(sockets=[listener])
+"""
+
+
 def passed_on(plan: Plan) -> list[Figure]:
     """Figure passed-on: what the way over the private socket adds to a request that the application answers."""
     rounds, count = plan.size(9, 3), plan.size(1000, 100)
     took: dict[str, list[float]] = {}
-    with contextlib.ExitStack() as stack:
-        servers = {
-            name: stack.enter_context(Orcas(settings={**UNSCRUBBED, "ORCAS_LISTENER": name}))
-            for name in ("python", "rust")
-        }
+    with Orcas(settings=UNSCRUBBED) as server, Process([sys.executable, "-c", _HOSTED], "bare ready") as hosted:
         for warm in [True] + [False] * rounds:
-            for name, server in servers.items():
-                request = f"GET /_orcas/health/live HTTP/1.1\r\nHost: {server.address[0]}\r\n\r\n".encode()
-                nanoseconds = load.run(server.address, [request] * count, connections=1)
+            for name, process in (("orcas serve", server), ("uvicorn", hosted)):
+                request = f"GET /_orcas/health/live HTTP/1.1\r\nHost: {process.address[0]}\r\n\r\n".encode()
+                nanoseconds = load.run(process.address, [request] * count, connections=1)
                 if not warm:
                     took.setdefault(name, []).append(statistics.median(nanoseconds) / 1000)
-    added = [there - here for there, here in zip(took["rust"], took["python"], strict=True)]
-    what = "median time of a request that the application answers: listener in Rust, less that in Python"
+    added = [there - here for there, here in zip(took["orcas serve"], took["uvicorn"], strict=True)]
+    what = "median time of a request that the application answers: orcas serve, less the application under uvicorn"
     return [Figure("passed-on", what, added, 150.0, unit="µs", detail=dict(took))]

@@ -1,5 +1,5 @@
 """What TLS costs: processor time of the server for a GET of 1 KiB on a kept connection, with TLS and without, and for a
-handshake. `python benchmarks/tls.py [--requests N] [--rounds N] [--listener NAME]`
+handshake. `python benchmarks/tls.py [--requests N] [--rounds N]`
 
 Two servers, one of them with TLS, get the same requests in turn. Only the time of their processes is measured, so the
 cost of this client does not count.
@@ -14,7 +14,6 @@ import ssl
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import urlsplit
 
 import orcas
@@ -81,10 +80,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--listener", choices=("python", "rust"), default="python")
     given = parser.parse_args()
-    settings: dict[str, Any] = {"memory": True, "listener": given.listener}
-    with orcas.Server(**settings) as plain, orcas.Server(**settings, tls_self_signed=True) as secure:
+    with orcas.Server(memory=True) as plain, orcas.Server(memory=True, tls_self_signed=True) as secure:
         clients = Client(plain), Client(secure)
         kept: list[list[float]] = [[], []]
         new: list[list[float]] = [[], []]

@@ -88,7 +88,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Show where the CPU time of a request goes.")
     parser.add_argument("request", nargs="*", metavar="REQUEST", help=f"of: {', '.join(_KINDS)}; default: all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all parts there")
-    parser.add_argument("--listener", choices=("python", "rust"), default="python", help="who serves connections")
     arguments = parser.parse_args()
     if unknown := set(arguments.request) - set(_KINDS):
         parser.error(f"no such request: {', '.join(sorted(unknown))}")
@@ -97,7 +96,7 @@ def main() -> int:
         return 1
     profiles: dict[str, list[Part]] = {}
     for kind in arguments.request or _KINDS:
-        profiles[kind] = _profile(kind, arguments.listener)
+        profiles[kind] = _profile(kind)
         print(f"\n{kind}: {sum(part.microseconds for part in profiles[kind]):.1f} µs\n\n{_table(profiles[kind])}")
     if arguments.json:
         document = {kind: [part._asdict() for part in parts] for kind, parts in profiles.items()}
@@ -105,10 +104,9 @@ def main() -> int:
     return 0
 
 
-def _profile(kind: str, listener: str) -> list[Part]:
+def _profile(kind: str) -> list[Part]:
     directory = _REPOSITORY / "target" / "benchmarks"
-    settings = {**UNSCRUBBED, "ORCAS_LISTENER": listener}
-    with scratch(directory) as place, Orcas(place / "data", settings=settings) as orcas:
+    with scratch(directory) as place, Orcas(place / "data", settings=UNSCRUBBED) as orcas:
         make_bucket(orcas, "small")
         signer = orcas.signer()
         load.run(orcas.address, [signer.put(f"/small/{n:016x}", unique(n)) for n in range(_OBJECTS)], _CONNECTIONS)

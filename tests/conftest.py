@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 from botocore.loaders import JSONFileLoader
-from tests.fixtures.serving import DEFAULTS
 from tests.fixtures.targets import KINDS, Target, running
 from tests.fixtures.wire import Wire
-
-import orcas
 
 # Each client has a session of its own, as users have it, and each session would parse the same models of AWS's services.
 _parse_model = functools.cache(JSONFileLoader().load_file)
@@ -24,23 +21,6 @@ JSONFileLoader.load_file = lambda _self, path: _parse_model(path)
 # A shell without job control ignores Ctrl-C in what it runs in the background, and so would every command under test.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--listener", choices=("python", "rust"), help="who serves the connections of servers that do not choose"
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    listener, start = config.getoption("listener"), orcas.Server.__init__
-    if listener is not None:
-
-        def start_with(self: orcas.Server, *arguments: Any, **settings: Any) -> None:
-            start(self, *arguments, **{"listener": listener, **settings})
-
-        orcas.Server.__init__ = start_with  # type: ignore[method-assign]
-        DEFAULTS["ORCAS_LISTENER"] = listener
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -186,7 +186,7 @@ LIMITS = {
         "record/src/annotations.rs:ANNOTATIONS_MAX",
         "s3/src/objects/annotations.rs:TEXT_LEN_MAX",
     ],
-    "head of a request": ["max_head_size", "http/parsers.py:HEADERS_MAX"],
+    "head of a request": ["max_head_size", "front/src/connections/connection.rs:HEADERS_MAX"],
     "keys of one DeleteObjects": ["s3/src/xml/requests.rs:DELETE_LEN_MAX"],
     "entries of one page of a list": ["s3/src/requests/query.rs:PAGE_LEN_MAX"],
     "XML document of a request": ["s3/src/xml/mod.rs:DOCUMENT_LEN_MAX"],

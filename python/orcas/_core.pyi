@@ -778,10 +778,9 @@ def repair_store(settings: Settings, progress: CheckProgress, accept_loss: bool)
 
 @type_check_only
 class FrontOptions(TypedDict):
-    """What the listener in Rust is told. `application`: the socket of the application; `own_names`: the only hosts."""
+    """What the listener is told. `own_names`: the only hosts."""
 
     threads: int
-    application: str
     domains: list[str]
     website_host: str | None
     trusted_proxies: list[str]
@@ -797,8 +796,12 @@ class Front:
     """Connections of clients, served by threads that never attach to the interpreter."""
 
     @staticmethod
-    def start(core: Core, listener: int, options: FrontOptions, certificate: tuple[str, str] | None = None) -> Front:
+    def start(
+        core: Core, listener: int, application: int, options: FrontOptions, certificate: tuple[str, str] | None = None
+    ) -> Front:
         """Serve connections to a socket that listens already, until `stop`. Keep the socket open until then.
+
+        What is not S3 is passed on over pairs of sockets, an end of each of which is sent over the socket `application`.
 
         `certificate`: that of the server and its key, as PEM; with them, connections speak TLS.
 
@@ -806,15 +809,18 @@ class Front:
             OSError: threads cannot be started.
         """
 
-    def stop(self, seconds: float) -> int:
+    def stop(self, seconds: float) -> tuple[int, int]:
         """Accept no more, and give requests under way so many seconds to end. Blocks.
 
         Returns:
-            How many connections were cut off.
+            What was cut off, as `under_way`.
 
         Raises:
             OSError: this process is a child of the one that has started it.
         """
+
+    def under_way(self) -> tuple[int, int]:
+        """How many requests are under way, and how many answers their clients do not read."""
 
     def cut(self) -> None:
         """Let `stop` wait no longer."""
@@ -1852,32 +1858,8 @@ class BodySink:
             already, call `finish`.
         """
 
-    def ready(self, slot: int) -> int:
-        """Ask whether the socket may be read on: before the first read, and after `filled` said no. Returns as `admit`."""
-
     def push(self, piece: bytes) -> None:
         """Take one received piece, under the room that `admit` gave."""
-
-    def lend(self, limit: int) -> memoryview:
-        """Give memory for a read of at most `limit` bytes, in place of a piece. Asking again takes the first back.
-
-        Raises:
-            RuntimeError: `limit` is 0.
-        """
-
-    def rest(self) -> None:
-        """Take the memory back that was lent, for nothing came."""
-
-    def filled(self, count: int) -> bool:
-        """Take the `count` bytes that were read into the memory that was lent.
-
-        Returns:
-            Whether the socket may be read on; else `ready` says when.
-
-        Raises:
-            RuntimeError: no memory was lent.
-            ValueError: it was not so much.
-        """
 
     def finish(self, slot: int) -> None:
         """No further piece comes. One completion for `slot` brings the response."""

@@ -1,8 +1,9 @@
 """The composition root: settings in, ASGI application out; the only module that wires everything.
 
 Every HTTP request outside `/_orcas/` goes directly to the S3 dispatcher, without FastAPI's middleware and router. This is
-decided by the raw path and Host, because decoding a path loses details that S3 keys have. Requests from other ASGI servers
-pass through `orcas.http.asgi`. The store is opened in the lifespan, never on import. Must not know S3 operations.
+decided by the raw path and Host, because decoding a path loses details that S3 keys have. Under `orcas serve`, only what
+the listener does not answer by itself comes here. The store is opened in the lifespan, never on import. Must not know S3
+operations.
 """
 
 from __future__ import annotations
@@ -52,10 +53,8 @@ from orcas.edge import (
 from orcas.errors import ConfigurationError, UnavailableError, because
 from orcas.http.asgi import HostedExchange
 from orcas.http.bodies import run_counted
-from orcas.http.extensions import RESPONSE
-from orcas.http.hosts import is_own, refuse
+from orcas.http.hosts import FOREIGN, is_own
 from orcas.http.incomplete import IncompleteBodies
-from orcas.http.refusals import COUNTS
 from orcas.iam.directory import Directory, directory_of
 from orcas.iam.endpoint import QueryEndpoint, is_query
 from orcas.iam.file import Declared, read_identities
@@ -333,8 +332,8 @@ def create_app(data: str | Path | None = None, *, memory: bool = False, **settin
     The lifespan opens and closes the store. If another application mounts this one, its server does not run this
     lifespan, so pass it on: `FastAPI(lifespan=s3.lifespan)`.
 
-    `orcas serve` limits request heads, slow and idle clients, and pipelining on its own connections. Here, these limits
-    are up to the ASGI server, and so are the address, signals and logging. The settings for them have no effect.
+    `orcas serve` limits request heads, slow and idle clients on connections of its own. Here, these limits are up to the
+    ASGI server, and so are the address, signals and logging. The settings for them have no effect.
 
     Args:
         data: data directory of the store, created if it does not exist. Only its owner should have access to it.
@@ -407,7 +406,7 @@ class Orcas(FastAPI):
         # How many connections there are; the server knows, if it is that of Orcas.
         self.connections: Callable[[], int] = lambda: 0
         # How often connections were ended with an answer of their own, by error code; likewise.
-        self.refusals: Callable[[], Mapping[str, int]] = lambda: COUNTS
+        self.refusals: Callable[[], Mapping[str, int]] = dict
         # When its certificate ends, and whether the files of a new one cannot be used; likewise.
         self.certificate: Callable[[], tuple[float, bool] | None] = lambda: None
         self.include_router(health.router(self._health), prefix="/_orcas/health")
@@ -438,17 +437,8 @@ class Orcas(FastAPI):
         """Answer one ASGI scope."""
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
-        elif RESPONSE not in scope.get("extensions", ()):
-            await self._host(scope, receive, send)
-        elif not scope["raw_path"].startswith(RESERVED) or self._names_bucket(scope):
-            if self.store is None:
-                raise RuntimeError("the application's lifespan is not open")
-            if scope["raw_path"] == b"/" and self._is_iam(scope):
-                await self._iam(scope, receive, send)
-            else:
-                await self.store.dispatch(scope, receive, send)
         else:
-            await self._own(scope, receive, send)
+            await self._answer(scope, receive, send)
 
     async def _own(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for what is not S3."""
@@ -457,8 +447,8 @@ class Orcas(FastAPI):
         app, watched = super().__call__, reporting(log, scope, send)
         await run_counted(app, scope, receive, watched, self.store.strangers)
 
-    async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request from another ASGI server."""
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
         exchange = HostedExchange(scope, receive, send)
         if exchange.scope["raw_path"].startswith(RESERVED, exchange.mount_length) and not self._names_bucket(
             exchange.scope
@@ -617,7 +607,7 @@ class _OfDevelopment(Orcas):
             settings = self.settings
             names = (*settings.domains, *filter(None, (settings.website_host,)))
             if not is_own([value for name, value in scope["headers"] if name.lower() == b"host"], names):
-                await refuse(log, scope, send)
+                await FOREIGN.answer(log, scope, send)
                 return
         await super().__call__(scope, receive, send)
 

@@ -1,22 +1,30 @@
-"""The listener in Rust: how it starts, and the application behind it.
+"""The listener: how it starts, and the application behind it.
 
-What the listener does not answer comes over a private socket, and says where it comes from. The listener alone can write
-to the socket. What it says of a request is read and removed here, so nothing behind this sees the headers, and no client
+What the listener does not answer comes over pairs of sockets, and says where it comes from. The listener alone has the
+other ends. What it says of a request is read and removed here, so nothing behind this sees the headers, and no client
 can set them: the listener drops copies. Must not know S3.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import functools
+import logging
 import os
-from typing import TYPE_CHECKING, Final
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import uvicorn
+from starlette.requests import ClientDisconnect
 
 from orcas.edge import Front
-from orcas.http.extensions import ENDLESS
+from orcas.http.extensions import ENDLESS, ConnectionDropped
+from orcas.http.refusals import FAILED
 from orcas.settings.config import DEV_SECRET_KEY, Settings
 
 if TYPE_CHECKING:
-    import socket
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from orcas.app import OpenStore
@@ -26,22 +34,48 @@ if TYPE_CHECKING:
 _BACKLOG: Final = 2048
 _CLIENT: Final = b"orcas-front-client"
 _SCHEME: Final = b"orcas-front-scheme"
+# The longest time for which a connection of the listener is kept while it has no request.
+_KEPT_SECONDS: Final = 3600
+# Time for requests of the application to end when the listener has ended.
+_GRACE_SECONDS: Final = 5
 # Of an answer without an end of its own, which the listener ends when the server stops.
 _ENDLESS: Final = b"orcas-front-endless"
+# Of an answer that the client is not to see: its connection ends instead.
+_DROPPED: Final = b"orcas-front-dropped"
+
+log = logging.getLogger("orcas.front")
 
 
 def passed_on(app: ASGIApp) -> ASGIApp:
-    """`app` for requests that the listener passes on."""
+    """`app` for requests that the listener passes on. Its failures are answered, or end the connection."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
         async def said(message: Message) -> None:
+            nonlocal started
+            started = True
             if ENDLESS in message:
                 message = {**message, "headers": [*message["headers"], (_ENDLESS, b"")]}
             await send(message)
 
         if scope["type"] == "http":
             scope = _as_sent(scope)
-        await app(scope, receive, said)
+        try:
+            await app(scope, receive, said)
+        except ClientDisconnect:
+            pass
+        except ConnectionDropped:
+            if started:
+                # The server ends the connection for it.
+                raise
+            await send({"type": "http.response.start", "status": 503, "headers": [(_DROPPED, b"")]})
+            await send({"type": "http.response.body", "body": b""})
+        except Exception:
+            log.exception("%s %r failed", scope["method"], scope["raw_path"])
+            if started:
+                raise
+            await FAILED.answer(log, scope, send, closes=True)
 
     return answer
 
@@ -61,7 +95,11 @@ def _as_sent(scope: Scope) -> Scope:
 
 
 def start_front(
-    settings: Settings, store: OpenStore, certificates: Certificates | None, listener: socket.socket, application: str
+    settings: Settings,
+    store: OpenStore,
+    certificates: Certificates | None,
+    listener: socket.socket,
+    application: socket.socket,
 ) -> Front:
     """Serve clients that connect to `listener`. Blocks.
 
@@ -70,7 +108,7 @@ def start_front(
         store: the open store.
         certificates: those of TLS, if there is to be any.
         listener: a bound socket.
-        application: the path of the socket on which the application listens.
+        application: the other end of that of `ApplicationServer`.
 
     Raises:
         OSError: another process listens on the address, or threads cannot be started.
@@ -80,8 +118,8 @@ def start_front(
     own_names = None
     if settings.dev or settings.root_secret_key == DEV_SECRET_KEY:
         own_names = [*settings.domains, *filter(None, (settings.website_host,))]
-    front = Front.start(store.tools.core, listener.fileno(), {
-        "threads": os.cpu_count() or 1, "application": application,
+    front = Front.start(store.tools.core, listener.fileno(), application.fileno(), {
+        "threads": _processors(),
         "domains": list(settings.domains), "website_host": settings.website_host,
         "trusted_proxies": list(settings.trusted_proxies), "own_names": own_names,
         "body_budget": settings.body_budget, "max_head_size": settings.max_head_size,
@@ -95,3 +133,68 @@ def start_front(
     if testing is not None:
         testing.watched = front.hold
     return front
+
+
+class ApplicationServer(uvicorn.Server):
+    """uvicorn's server of an application behind the listener. Signals and lifespan are left to whoever runs it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        super().__init__(
+            uvicorn.Config(
+                passed_on(app),
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                date_header=False,
+                # The listener keeps its connections, and has waited for requests before this ends.
+                timeout_keep_alive=_KEPT_SECONDS,
+                timeout_graceful_shutdown=_GRACE_SECONDS,
+            )
+        )
+        # Its ends of connections come over the one; the other is the listener's.
+        self._way, self.listener_end = socket.socketpair()
+        self._beginning: set[asyncio.Task[None]] = set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """None."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take connections of the listener."""
+        self._way.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._way, self._take)
+        self.servers, self.started = [], True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End them."""
+        asyncio.get_running_loop().remove_reader(self._way)
+        self._way.close()
+        self.listener_end.close()
+        await super().shutdown(sockets)
+
+    def _take(self) -> None:
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(BlockingIOError):
+            message, descriptors, _, _ = socket.recv_fds(self._way, 1, 1)
+            if not message:
+                loop.remove_reader(self._way)
+            for descriptor in descriptors:
+                task = loop.create_task(self._serve_one(socket.socket(fileno=descriptor)))
+                self._beginning.add(task)
+                task.add_done_callback(self._beginning.discard)
+
+    async def _serve_one(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        made: Any = self.config.http_protocol_class
+        protocol = functools.partial(made, config=self.config, server_state=self.server_state, app_state={})
+        await asyncio.get_running_loop().connect_accepted_socket(protocol, connection)
+
+
+def _processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,21 +3,19 @@
 #![allow(unsafe_code, reason = "Python lends the listening socket as the number of a descriptor")]
 
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
 use super::core::Core;
-use orcas_front::{FrontOptions, Limits, Proxies};
+use orcas_front::{FrontOptions, Limits, Proxies, UnderWay};
 
 /// What the front is told, as a dict.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Options {
     threads: usize,
-    application: PathBuf,
     domains: Vec<String>,
     website_host: Option<String>,
     trusted_proxies: Vec<String>,
@@ -44,7 +42,6 @@ impl TryFrom<Options> for FrontOptions {
             },
             domains: options.domains,
             website_host: options.website_host,
-            application: options.application,
             trusted_proxies: trusted_proxies.ok_or_else(|| PyValueError::new_err("a proxy is no network"))?,
             own_names: options.own_names,
             body_budget: options.body_budget,
@@ -59,36 +56,46 @@ pub struct Front {
 
 #[pymethods]
 impl Front {
-    /// Serves connections to a socket that listens already, until `stop`. The caller keeps the socket open until then.
+    /// Serves connections to a socket that listens already, until `stop`. The caller keeps the socket open until then. What
+    /// is not S3 is passed on over sockets, an end of each of which is sent over `application`.
     /// `certificate`: that of the server and its key, as PEM; with them, connections speak TLS.
     #[staticmethod]
-    #[pyo3(signature = (core, listener, options, certificate = None))]
+    #[pyo3(signature = (core, listener, application, options, certificate = None))]
     #[expect(clippy::needless_pass_by_value, reason = "as Python passes it")]
     fn start(
         py: Python<'_>,
         core: PyRef<'_, Core>,
         listener: i32,
+        application: i32,
         options: Options,
         certificate: Option<(String, String)>,
     ) -> PyResult<Self> {
-        if listener < 0 {
-            return Err(PyValueError::new_err("the socket is closed"));
+        if listener < 0 || application < 0 {
+            return Err(PyValueError::new_err("a socket is closed"));
         }
         let (gateway, options) = (core.gateway(), options.try_into()?);
         let started = py.detach(|| {
-            // SAFETY: the caller keeps the socket open during this call, which duplicates its descriptor.
-            let listener = unsafe { BorrowedFd::borrow_raw(listener) };
+            // SAFETY: the caller keeps the sockets open during this call, which duplicates their descriptors.
+            let (listener, application) =
+                unsafe { (BorrowedFd::borrow_raw(listener), BorrowedFd::borrow_raw(application)) };
             let certificate = certificate.as_ref().map(|(chain, key)| (chain.as_bytes(), key.as_bytes()));
-            orcas_front::Front::start(gateway, listener, options, certificate)
+            orcas_front::Front::start(gateway, listener, application, options, certificate)
         });
         Ok(Self { inner: started.map_err(PyOSError::new_err)? })
     }
 
-    /// Accepts no more, and gives requests under way so many seconds to end. Returns how many connections were cut off.
+    /// Accepts no more, and gives requests under way so many seconds to end. Returns what was cut off, as `under_way`.
     /// Blocks.
-    fn stop(&self, py: Python<'_>, seconds: f64) -> PyResult<usize> {
+    fn stop(&self, py: Python<'_>, seconds: f64) -> PyResult<(usize, usize)> {
         let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        py.detach(|| self.inner.stop(patience)).map_err(PyOSError::new_err)
+        let cut = py.detach(|| self.inner.stop(patience)).map_err(PyOSError::new_err)?;
+        Ok((cut.requests, cut.unread))
+    }
+
+    /// How many requests are under way, and how many answers their clients do not read.
+    fn under_way(&self) -> (usize, usize) {
+        let UnderWay { requests, unread } = self.inner.under_way();
+        (requests, unread)
     }
 
     /// Lets `stop` wait no longer.

@@ -14,7 +14,7 @@ from tests.fixtures.signing import UNSIGNED_TRAILER, Identity, signed_headers
 
 from orcas.control import IdentitySnapshot
 from orcas.edge import Core, open_core
-from orcas.http.extensions import EXTENSIONS, RESPONSE
+from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
 from orcas.settings.config import resolve
 
@@ -95,7 +95,6 @@ class App:
             "query_string": query.encode(),
             "headers": listed,
             "client": ("127.0.0.1" if secure else "192.0.2.1", 1),
-            "extensions": EXTENSIONS,
         }
         step = max(1, -(-len(body) // pieces))
         parts = [body[at : at + step] for at in range(0, len(body), step)] or [b""]

@@ -34,7 +34,7 @@ from orcas.control.files.authority import certify
 from orcas.control.quotas import read_quotas, write_quotas
 from orcas.edge import sealer_of
 from orcas.errors import UnavailableError
-from orcas.http.extensions import EXTENSIONS, RESPONSE
+from orcas.http.extensions import RESPONSE
 from orcas.settings.config import Settings, child_environment, resolve
 
 pytestmark = pytest.mark.crash
@@ -81,7 +81,7 @@ async def ask(store: OpenStore, method: str, target: str, body: bytes = b"", key
     path, _, query = target.partition("?")
     scope = {
         "type": "http", "method": method, "raw_path": path.encode(), "query_string": query.encode(),
-        "headers": [(b"content-length", b"%d" % len(body)), *headers], "extensions": EXTENSIONS,
+        "headers": [(b"content-length", b"%d" % len(body)), *headers],
     }  # fmt: skip
     answer, sent = Answer(), False
 

@@ -66,7 +66,7 @@ def test_a_body_too_short_stores_nothing(signer: Signer, key: str, size: int, mi
 @pytest.mark.parametrize("size", [10, 2 * MIB])
 def test_what_follows_a_body_is_not_part_of_it(signer: Signer, key: str, size: int) -> None:
     with signer.connect() as connection:
-        connection.push(signer.put(key, size) + b"a" * (size + 7))
+        connection.push(signer.put(key, size) + b"a" * (size + 7) + b"\r\n\r\n")
         first = connection.response()
         assert first.status == 200
         second = connection.response()

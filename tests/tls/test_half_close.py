@@ -46,7 +46,9 @@ class Client:
                 found = step(*arguments)
             except ssl.SSLWantReadError:
                 self.flush()
-                self.coming.write(self.socket.recv(65536))
+                if not (data := self.socket.recv(65536)):
+                    self.coming.write_eof()
+                self.coming.write(data)
             else:
                 self.flush()
                 return found

@@ -1,8 +1,8 @@
-"""Requests from other ASGI servers: provides `orcas.http.extensions` on top of standard ASGI messages.
+"""Requests from ASGI servers: provides `orcas.http.extensions` on top of standard ASGI messages.
 
 uvicorn, hypercorn, granian, httpx and test clients differ in how large their messages are, which fields they leave out, and
-whether they wait for a client that is refused while it sends. This module hides these differences. Requests of Orcas's
-own connections do not pass through it, so they do not pay for it. Must not know S3 or which server it is.
+whether they wait for a client that is refused while it sends. This module hides these differences. Must not know S3 or
+which server it is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from urllib.parse import quote, unquote_to_bytes
 from orcas.http.extensions import MORE, REFUSED, RESPONSE, client_of, split_response
 from orcas.http.refusals import SLOW_DOWN
 from orcas.settings.config import KIB, MIB
-from orcas.telemetry.reports import address, new_request_id, report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,7 +40,7 @@ log = logging.getLogger("orcas.http")
 
 
 class HostedExchange:
-    """One request of another server, with `scope`, `receive` and `send` as on a connection that has the extensions."""
+    """One request of a server, with `scope`, `receive` and `send` as on a connection that has the extensions."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = _complete(scope)
@@ -64,7 +63,8 @@ class HostedExchange:
         try:
             await application(self.scope, self.receive, self.send)
             if self._shed and not self._started:
-                await self._refuse()
+                closes = self.scope["http_version"].startswith("1")
+                await SLOW_DOWN.answer(log, self.scope, self._send, closes=closes)
         except OSError as error:
             # Servers raise it from `send` when the client has disconnected. Then there is nobody to answer.
             if error is not self._gone:
@@ -172,25 +172,6 @@ class HostedExchange:
                         break
                     self._more_body = message.get("more_body", False)
                     left -= len(message.get("body", b""))
-
-    async def _refuse(self) -> None:
-        """Answer a request whose body was ended."""
-        request_id = new_request_id()
-        fields = {
-            "method": self.scope["method"], "path": self.scope["raw_path"], "client": address(self.scope.get("client")),
-            "request_id": request_id, "cause": SLOW_DOWN.message,
-        }  # fmt: skip
-        report(log, SLOW_DOWN.status, SLOW_DOWN.code, lambda: fields)
-        document = SLOW_DOWN.document(request_id)
-        headers = [
-            (b"content-type", b"application/xml"),
-            (b"x-amz-request-id", request_id.encode()),
-            (b"content-length", b"%d" % len(document)),
-        ]
-        if self.scope["http_version"].startswith("1"):
-            headers.append((b"connection", b"close"))
-        await self._send({"type": "http.response.start", "status": SLOW_DOWN.status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": document})
 
 
 def _complete(scope: Scope) -> Scope:

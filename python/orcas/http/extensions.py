@@ -1,7 +1,6 @@
-"""The ASGI extensions that save a connection and the S3 application work.
+"""What the parts of the application say to each other beside standard ASGI messages.
 
-A connection that has them names them in `scope["extensions"]`, as Orcas's own (`orcas.http.exchange`) does. For other
-servers `orcas.http.asgi` provides them on top of standard messages. Must not know S3 or sockets.
+`orcas.http.asgi` provides it on top of these, for any ASGI server. Must not know S3 or sockets.
 """
 
 from __future__ import annotations
@@ -12,24 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from orcas.http.streaming import Sink
-
 # The type of the message that brings a `ReadyResponse` as its `response`, in place of `http.response.start`. If the
 # body comes in pieces, they follow as `http.response.body`; else the exchange is complete.
 RESPONSE: Final = "orcas.response"
-# In a message of `receive`: the `RestOfBody`, if what is left of the body is known to be long.
-REST: Final = "orcas.rest"
 # In a message of `receive`: the `Sender`, if more of the body is to come.
 MORE: Final = "orcas.more"
 # True in `http.response.start`: the response has no end of its own, so a server that stops does not wait until the client
 # has read it.
 ENDLESS: Final = "orcas.endless"
-# Entries of a scope that the connection sets: the client has disconnected before the response was written; and status and
-# code, if the connection has answered in place of the application.
-GONE: Final = "orcas.gone"
+# Entry of a scope: status and code, if the request was answered in place of the application.
 REFUSED: Final = "orcas.refused"
-# `scope["extensions"]` of a connection that has the three messages.
-EXTENSIONS: Final[dict[str, dict[object, object]]] = {RESPONSE: {}, REST: {}, MORE: {}}
 
 # A client with IPv6 has a whole network of addresses: those with the same prefix of this length count as one client.
 _IPV6_NETWORK_BITS: Final = 64
@@ -76,24 +67,6 @@ class Sender(Protocol):
 
     def shed(self) -> None:
         """End the body if it is incomplete: its memory is needed for others. The client gets 503 `SlowDown`."""
-
-
-class RestOfBody(Sender, Protocol):
-    """The rest of a long body."""
-
-    @property
-    def pieces(self) -> list[bytes]:
-        """What was received already; `receive` returns it first."""
-
-    async def stream_into(self, sink: Sink) -> bool:
-        """Read more of the body into memory of `sink`, which must be ready for a read.
-
-        Returns:
-            Whether the body is complete. If not, `sink` must be ready again before this is called again.
-
-        Raises:
-            ConnectionError: the client disconnected or was too slow.
-        """
 
 
 def split_response(response: ReadyResponse) -> tuple[list[tuple[bytes, bytes]], memoryview]:

@@ -9,15 +9,9 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from orcas.http.refusals import Refusal
-from orcas.telemetry.reports import address, new_request_id, report
-
-if TYPE_CHECKING:
-    import logging
-
-    from starlette.types import Scope, Send
 
 FOREIGN: Final = Refusal(
     403,
@@ -42,20 +36,3 @@ def _is_own(host: str, names: Iterable[str]) -> bool:
         return ipaddress.ip_address(name).is_loopback
     name = name.removesuffix(".")
     return any(f".{name}".endswith(f".{own}") for own in ("localhost", *names))
-
-
-async def refuse(log: logging.Logger, scope: Scope, send: Send) -> None:
-    """Answer a request that names another host."""
-    request_id = new_request_id()
-    fields = {
-        "method": scope["method"], "path": scope.get("raw_path"), "client": address(scope.get("client")),
-        "request_id": request_id, "cause": FOREIGN.message,
-    }  # fmt: skip
-    report(log, FOREIGN.status, FOREIGN.code, lambda: fields)
-    document = FOREIGN.document(request_id)
-    headers = [
-        (b"content-type", b"application/xml"), (b"x-amz-request-id", request_id.encode()),
-        (b"content-length", b"%d" % len(document)),
-    ]  # fmt: skip
-    await send({"type": "http.response.start", "status": FOREIGN.status, "headers": headers})
-    await send({"type": "http.response.body", "body": document})

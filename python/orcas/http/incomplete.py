@@ -17,7 +17,7 @@ _FREED_SHARE: Final = 16
 
 
 class Body(Protocol):
-    """An incomplete body, such as one of `orcas.http.exchange`."""
+    """An incomplete body."""
 
     @property
     def client(self) -> Hashable:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from orcas.edge import Form, Request, Response
 from orcas.errors import UnavailableError
-from orcas.http.extensions import GONE, REFUSED, RESPONSE
+from orcas.http.extensions import REFUSED, RESPONSE
 from orcas.http.refusals import FAILED
 from orcas.iam.others import CODE, document, other_service, sentence
 from orcas.pages import is_browser, welcome
@@ -136,14 +136,12 @@ class Dispatcher:
                 await self._send_pieces(response.download, scope, receive, send)
             sent = True
         except DamagedObjectError:
-            # If nothing was sent yet, the connection answers.
+            # If nothing was sent yet, the server answers.
             scope.setdefault(REFUSED, (FAILED.status, FAILED.code))
             raise
         finally:
             # What a download has sent is known; another response was sent whole or not at all.
-            took = (
-                response if (sent and GONE not in scope) or response is None or response.download is not None else None
-            )
+            took = response if sent or response is None or response.download is not None else None
             stages = self._core.finish(admission, took, scope, self._mount_length, scope.get(REFUSED))
             if stages is not None:
                 self._report_slow(scope, stages)
@@ -250,8 +248,6 @@ class Dispatcher:
                 left -= len(piece)
                 await self._turns.take(len(piece))
                 await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
-                if GONE in scope:
-                    return
                 download.sent(len(piece))
         finally:
             gone.cancel()

@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from orcas._core import FLOW_STOP, FLOW_WAIT, PLAN_RUN, PLAN_STREAM, Response
-from orcas.http.extensions import MORE, REST
+from orcas.http.extensions import MORE
 from orcas.http.incomplete import STRANGERS_SHARE, IncompleteBodies
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive
 
     from orcas._core import BodySink, Core, Download, EventListener, Form, Request
-    from orcas.http.extensions import RestOfBody, Sender
+    from orcas.http.extensions import Sender
 
 
 class ClientDisconnectedError(Exception):
@@ -228,25 +228,18 @@ class Store:
         while True:
             if message["type"] != "http.request":
                 raise ClientDisconnectedError
-            if not await self._admitted(sink.admit):
+            if not await self._admitted(sink):
                 return False
             sink.push(message["body"])
             if not message["more_body"]:
                 return True
-            rest: RestOfBody | None = message.get(REST)
-            # What the parser has read already comes first.
-            while rest is not None and not rest.pieces:
-                if not await self._admitted(sink.ready):
-                    return False
-                if await rest.stream_into(sink):
-                    return True
             message = await receive()
 
-    async def _admitted(self, ask: Callable[[int], int]) -> bool:
+    async def _admitted(self, sink: BodySink) -> bool:
         """Wait until the sink accepts more. False: the body has been refused."""
         while True:
             slot = self._take_slot()
-            flow = ask(slot)
+            flow = sink.admit(slot)
             if flow != FLOW_WAIT:
                 self._free.append(slot)
                 return flow != FLOW_STOP

@@ -123,12 +123,6 @@ class Settings(ObservabilitySettings):
         "count",
         networks,
     )
-    listener: str = _setting(
-        "python",
-        "who serves connections: `python`; or `rust`, which is new and uses every core",
-        text,
-        choices=("python", "rust"),
-    )
     console: bool = _setting(True, "serve the web console under `/_orcas/console/`", boolean)
     buckets: tuple[str, ...] = _setting(
         (), "comma-separated buckets that the start creates if they do not exist", names

@@ -10,7 +10,6 @@ pub(crate) mod head;
 pub(crate) mod piece;
 mod request;
 mod request_logs;
-mod room;
 
 pub(crate) use answer::{Download, ErrorNote, Response, piece_object};
 pub(crate) use describe::{Description, Diagnosis, Recovery};

@@ -8,8 +8,6 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
-use super::room;
-use orcas_base::buffers::Room;
 use orcas_base::completions::Resume;
 use orcas_bodies::stream::Flow;
 use orcas_gateway::requests::store_body::UploadStream;
@@ -115,7 +113,7 @@ impl Request {
         let request = Arc::clone(&self.inner);
         let stream = request.open_body(host);
         let stream = stream.ok_or_else(|| PyRuntimeError::new_err("the body of the request is not streamed"))?;
-        Ok(BodySink { stream, request, lent: Mutex::new(None) })
+        Ok(BodySink { stream, request })
     }
 }
 
@@ -124,8 +122,6 @@ impl Request {
 pub struct BodySink {
     stream: UploadStream,
     request: Arc<dyn orcas_gateway::Request>,
-    /// The memory of the read in progress.
-    lent: Mutex<Option<Room>>,
 }
 
 #[pymethods]
@@ -134,11 +130,6 @@ impl BodySink {
     /// FLOW_STOP (the body is refused: call `finish`).
     fn admit(&self, slot: u32) -> u8 {
         code(self.stream.admit(self.resume(slot)))
-    }
-
-    /// Asks in the same way whether the socket may be read on, before the first read and after `filled` said no.
-    fn ready(&self, slot: u32) -> u8 {
-        code(self.stream.ready(self.resume(slot)))
     }
 
     /// Takes one received piece.
@@ -151,37 +142,14 @@ impl BodySink {
         }
     }
 
-    /// Memory for a read of at most `limit` bytes, in place of a piece. Asking again takes the first back.
-    fn lend<'py>(&self, py: Python<'py>, limit: u64) -> PyResult<Bound<'py, PyMemoryView>> {
-        let room = self.stream.lend(limit).ok_or_else(|| PyRuntimeError::new_err("there is nothing to read"))?;
-        *self.lent.lock() = Some(room.clone());
-        room::view(py, room)
-    }
-
-    /// Takes what was read into the lent memory. True: the socket may be read on; otherwise ask `ready`.
-    fn filled(&self, count: usize) -> PyResult<bool> {
-        let lent = self.lent.lock().take().ok_or_else(|| PyRuntimeError::new_err("no memory was lent"))?;
-        let length = lent.length();
-        self.request.tally().add(count);
-        Ok(self.stream.fill(room::filled(lent, count)?, length))
-    }
-
-    /// Takes the lent memory back, because nothing was read.
-    fn rest(&self) {
-        *self.lent.lock() = None;
-        self.stream.rest();
-    }
-
     /// No further piece comes; the completion for `slot` brings the answer.
     fn finish(&self, slot: u32) {
-        *self.lent.lock() = None;
         self.request.tally().end();
         self.stream.finish(Reply::new(self.request.clone(), slot));
     }
 
     /// Drops the body.
     fn abort(&self) {
-        *self.lent.lock() = None;
         self.stream.abort();
     }
 }

@@ -16,8 +16,7 @@ from tests.fixtures.wire import quote_key
 
 from .known import Known
 
-# Seconds after which a server is told that nothing more comes, and those after which it is taken for hanging.
-_PATIENCE: Final = 0.5
+# Seconds after which a server is taken for hanging.
 _HANGS: Final = 120.0
 _CONTINUE: Final = b"HTTP/1.1 100"
 # Of one answer, or of the connection.
@@ -31,6 +30,8 @@ _MADE: Final = re.compile(
 _REQUEST_IDS: Final = re.compile(rb"<(?:RequestId|HostId)>[^<]*</|(?:RequestId|HostId): [^<]*</")
 # The default retention in `documents.tsv`.
 _RETENTION: Final = dt.timedelta(days=70 * 365)
+# Of temporary credentials.
+_SESSION: Final = dt.timedelta(seconds=900)
 # What was signed, and how.
 _ECHOES: Final = re.compile(
     rb"<(SignatureProvided|StringToSign|StringToSignBytes|CanonicalRequest|CanonicalRequestBytes)>[^<]*</"
@@ -125,57 +126,27 @@ class Side:
             self._sock.sendall(head + end if waits else raw)
         if waits:
             while len(self._buffer) < len(_CONTINUE):
-                self._more(ends=False)
+                self._more()
             if self._buffer.startswith(_CONTINUE):
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     self._sock.sendall(body)
         return self._reply(method)
 
-    def ask_alone(self, raw: bytes, method: str) -> list[Reply | bytes]:
-        """All that comes back over a connection of its own, whose end is that of the request."""
-        kept, self._sock, self._buffer = (self._sock, self._buffer), None, b""
-        replies: list[Reply | bytes] = []
-        self._sock = socket.create_connection((self.host, self.port), timeout=_PATIENCE)
-        try:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                self._sock.sendall(raw)
-            while True:
-                reply = self._reply(method if not replies else "GET", ends=True)
-                replies.append(reply)
-                if reply.is_stream:
-                    break
-                with contextlib.suppress(OSError):
-                    self._sock.shutdown(socket.SHUT_WR)
-        except Ended as end:
-            if end.rest:
-                replies.append(end.rest)
-        finally:
-            self.close()
-            self._sock, self._buffer = kept
-        return replies
-
-    def _more(self, *, ends: bool) -> None:
+    def _more(self) -> None:
         assert self._sock is not None
         try:
             piece = self._sock.recv(1 << 17)
         except ConnectionResetError:
             piece = b""
-        except TimeoutError:
-            if not ends:
-                raise
-            self._sock.settimeout(_HANGS)
-            with contextlib.suppress(OSError):
-                self._sock.shutdown(socket.SHUT_WR)
-            return
         if not piece:
             raise Ended(self._buffer)
         self._buffer += piece
 
-    def _reply(self, method: str, *, ends: bool = False) -> Reply:
+    def _reply(self, method: str) -> Reply:
         continued = False
         while True:
             while (at := self._buffer.find(b"\r\n\r\n")) < 0:
-                self._more(ends=ends)
+                self._more()
             status, *lines = self._buffer[:at].split(b"\r\n")
             if status[9:10] != b"1":
                 break
@@ -195,11 +166,11 @@ class Side:
             return Reply(status, headers, b"", continued)
         if length < 0:
             while not self._buffer.endswith(b"0\r\n\r\n"):
-                self._more(ends=ends)
+                self._more()
             body, self._buffer = self._buffer[at:], b""
             return Reply(status, headers, _joined(body), continued)
         while len(self._buffer) < at + length:
-            self._more(ends=ends)
+            self._more()
         body, self._buffer = self._buffer[at : at + length], self._buffer[at + length :]
         return Reply(status, headers, body, continued)
 
@@ -288,12 +259,14 @@ class Comparison:
         return first == second
 
     def _is_new(self, text: bytes, form: str | None) -> bool:
-        """Whether it is a time since this began, or the end of a retention that began then."""
+        """Whether it is a time since this began, or the end of a retention or session that began then."""
         said = text.decode()
         moment = (
             dt.datetime.fromisoformat(said) if form is None else dt.datetime.strptime(said, form).replace(tzinfo=dt.UTC)
         )
-        return any(self.began <= made <= dt.datetime.now(dt.UTC) for made in (moment, moment - _RETENTION))
+        return any(
+            self.began <= made <= dt.datetime.now(dt.UTC) for made in (moment, moment - _RETENTION, moment - _SESSION)
+        )
 
 
 _CONFIGURATIONS: Final = (

@@ -37,10 +37,10 @@ class Difference:
 
 
 class Run:
-    """One run over two servers that have the same, of which the second is `other`."""
+    """One run over two servers that have the same."""
 
-    def __init__(self, seed: str, scene: Scene, pair: tuple[Side, Side], other: str) -> None:
-        self.seed, self.scene, self.sides, self.other = seed, scene, pair, other
+    def __init__(self, seed: str, scene: Scene, pair: tuple[Side, Side]) -> None:
+        self.seed, self.scene, self.sides = seed, scene, pair
         self.known = Known()
         for kind, places in (("version", scene.versions), ("upload", scene.uploads)):
             for bucket, key, value in places:
@@ -70,34 +70,25 @@ class Run:
             rng = random.Random(f"{self.seed}/{number}")
             plan = self.draw(rng)
             raws = sending.rendered(plan, self.scene, self.known)
-            is_changed = rng.random() < 0.25 and raws[0] == raws[1]
-            alone = is_changed and self.other != "uvicorn"
-            if is_changed:
-                changed = rng.choice(changing.ALL if alone else changing.FRAMED)(rng, raws[0])
-                # uvicorn drops a fragment, and more spaces around a target, with which the listeners refuse a request.
+            if rng.random() < 0.25 and raws[0] == raws[1]:
+                changed = rng.choice(changing.ALL)(rng, raws[0])
+                # uvicorn drops a fragment, and more spaces around a target, with which the listener refuses a request.
                 line = changed.partition(b"\r\n")[0]
-                if alone or (line.count(b" ") == 2 and b"#" not in line):
+                if line.count(b" ") == 2 and b"#" not in line:
                     raws = changed, changed
-            found = self._ask(f"seed {self.seed!r}, request {number}", plan, raws, alone=alone)
+            found = self._ask(f"seed {self.seed!r}, request {number}", plan, raws)
             if found is None and number % _LOOK_EVERY == _LOOK_EVERY - 1 and (what := list(self.looking.everything())):
                 found = Difference(f"seed {self.seed!r}, after request {number}", b"", what, ("", ""))
             if found is not None:
                 yield found
 
-    def _ask(self, name: str, plan: Plan, raws: tuple[bytes, bytes], *, alone: bool) -> Difference | None:
+    def _ask(self, name: str, plan: Plan, raws: tuple[bytes, bytes]) -> Difference | None:
         method = raws[0].lstrip(b"\r\n").partition(b" ")[0].decode("latin-1")
-        if alone:
-            all_replies = [side.ask_alone(raw, method) for side, raw in zip(self.sides, raws, strict=True)]
-        else:
-            all_replies = [[side.ask(raw, method)] for side, raw in zip(self.sides, raws, strict=True)]
-        first, second = all_replies
-        what = [] if len(first) == len(second) else ["number of answers"]
-        for one, other in zip(first, second, strict=False):
-            what += self.comparison.differences(one, other, alike=raws[0] == raws[1])
-        # Nobody has to ask for a body that has come, and uvicorn asks for none of no bytes, for which botocore waits.
-        if alone or self.other == "uvicorn":
-            what = [each for each in what if each != "100 (Continue)"]
-        if what and is_expected(raws[0], what, first, second):
+        first, second = (side.ask(raw, method) for side, raw in zip(self.sides, raws, strict=True))
+        what = self.comparison.differences(first, second, alike=raws[0] == raws[1])
+        # uvicorn does not ask for a body of no bytes, for which botocore waits.
+        what = [each for each in what if each != "100 (Continue)"]
+        if what and is_expected(raws[0], first, second):
             what = []
         if not what and method not in _READS and (changed := self._changed(plan, first)):
             what = list(self.looking.after(*changed))
@@ -105,30 +96,25 @@ class Run:
             self._note_uploads(plan, first, second)
         return Difference(name, raws[0], what, (first, second)) if what else None
 
-    def _changed(self, plan: Plan, replies: list[Reply | bytes]) -> tuple[str, str, str | None] | None:
+    def _changed(self, plan: Plan, reply: Reply | bytes) -> tuple[str, str, str | None] | None:
         """Bucket, key and sub-resource of what may have been changed."""
-        if not any(isinstance(reply, Reply) and reply.number < 300 for reply in replies):
+        if not isinstance(reply, Reply) or reply.number >= 300:
             return None
         subresource = next((name for name, value in plan.query if value is None and name), None)
         exists = plan.method == "DELETE" and plan.operation == "DeleteBucket"
         return ("" if exists else plan.bucket), plan.key, None if plan.key else subresource
 
-    def _note_uploads(self, plan: Plan, *replies: list[Reply | bytes]) -> None:
-        ids = [
-            re.findall(rb"<UploadId>([^<]+)", reply.body)
-            for one in replies
-            for reply in one
-            if isinstance(reply, Reply)
-        ]
+    def _note_uploads(self, plan: Plan, *replies: Reply | bytes) -> None:
+        ids = [re.findall(rb"<UploadId>([^<]+)", reply.body) for reply in replies if isinstance(reply, Reply)]
         if len(ids) == 2 and ids[0] and ids[1]:
             self.known.note("upload", plan.bucket, plan.key, ids[0][0].decode(), ids[1][0].decode())
 
 
 @contextlib.contextmanager
-def run(seed: str, scene: Scene, place: Path, other: str) -> Iterator[Run]:
+def run(seed: str, scene: Scene, place: Path) -> Iterator[Run]:
     """A run over new copies of the store."""
-    with both(scene, place, other) as (first, second), contextlib.ExitStack() as stack:
+    with both(scene, place) as (first, second), contextlib.ExitStack() as stack:
         pair = Side.of(first), Side.of(second)
         for side in pair:
             stack.callback(side.close)
-        yield Run(seed, scene, pair, other)
+        yield Run(seed, scene, pair)

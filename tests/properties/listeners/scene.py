@@ -135,16 +135,12 @@ def _fill(s3: Any) -> list[tuple[str, str, str]]:
 
 
 @contextlib.contextmanager
-def both(scene: Scene, place: Path, other: str) -> Iterator[tuple[str, str]]:
-    """The addresses of two servers, each over a copy of the store: the listener in Rust, and another one."""
+def both(scene: Scene, place: Path) -> Iterator[tuple[str, str]]:
+    """The addresses of two servers, each over a copy of the store: `orcas serve`, and the application under uvicorn."""
     with contextlib.ExitStack() as stack:
-        for name in ("rust", other):
+        for name in ("served", "uvicorn"):
             shutil.copytree(scene.data, place / name / "store")
             stack.callback(shutil.rmtree, place / name)
-        first = stack.enter_context(orcas.Server(place / "rust" / "store", listener="rust", **_SETTINGS, **_ROOT))
-        if other == "uvicorn":
-            host = stack.enter_context(serving(other, place / other, **_SETTINGS))
-            yield first.endpoint, host.wire.endpoint
-        else:
-            second = orcas.Server(place / other / "store", listener=other, **_SETTINGS, **_ROOT)
-            yield first.endpoint, stack.enter_context(second).endpoint
+        first = stack.enter_context(orcas.Server(place / "served" / "store", **_SETTINGS, **_ROOT))
+        host = stack.enter_context(serving("uvicorn", place / "uvicorn", **_SETTINGS))
+        yield first.endpoint, host.wire.endpoint

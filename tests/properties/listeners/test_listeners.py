@@ -1,9 +1,9 @@
-"""Random requests are answered alike by the listener in Rust and by others, and leave the same behind.
+"""Random requests are answered alike by the listener and by the application, and leave the same behind.
 
-The Python listener has the same limits and refusals, so all requests go to it, broken ones included. uvicorn has the
-application behind its own parser, as any other ASGI server would: it gets requests that are well-formed HTTP.
+uvicorn has the application behind its own parser, as any other ASGI server would: so the two get requests that are
+well-formed HTTP.
 
-A run is repeated by its name. The full run has ten of each; `LISTENER_RUNS=100` makes that 100 of 1,000 requests.
+A run is repeated by its name. The full run has ten; `LISTENER_RUNS=100` makes that 100 of 1,000 requests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield scene
 
 
-@pytest.mark.parametrize("other", ["python", "uvicorn"])
 @pytest.mark.parametrize(
     ("seed", "count"),
     [
@@ -36,7 +35,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         *(pytest.param(str(number), _REQUESTS, marks=pytest.mark.full) for number in range(_RUNS)),
     ],
 )
-def test_two_listeners_answer_alike(scene: Scene, tmp_path: Path, other: str, seed: str, count: int) -> None:
-    with run(seed, scene, tmp_path, other) as compared:
+def test_both_answer_alike(scene: Scene, tmp_path: Path, seed: str, count: int) -> None:
+    with run(seed, scene, tmp_path) as compared:
         first = next(compared.differences(count), None)
     assert first is None, f"\n{first}"

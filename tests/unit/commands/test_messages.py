@@ -18,7 +18,6 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
-import uvicorn
 from tests.fixtures.broken import broken
 from tests.fixtures.messages import PAGE, Row, listed, raised
 from tests.fixtures.sources import ROOT
@@ -252,9 +251,9 @@ def library(places: dict[str, str]) -> Iterator[tuple[int, Callable[[], object]]
     yield 78, lambda: orcas.Server(memory=True, encrypt_by_default=True)
     server: Any = SimpleNamespace(endpoint=places["url"], access_key="a", secret_key="b", region="us-east-1", ca=None)
     yield 1, lambda: Control(server).seed(places["new"], "b")
-    # Its base class fails in this test, because another process listens already.
-    config: Any = uvicorn.Config(None)  # type: ignore[arg-type]
-    yield 69, lambda: asyncio.run(_Server(config, resolve({}), asyncio.Event()).startup())
+    # The listener fails in this test, because another process listens already.
+    nothing: Any = None
+    yield 69, lambda: asyncio.run(_Server(nothing, resolve({}), asyncio.Event()).serve_behind(nothing, nothing))
     yield 69, lambda: write_report(Path("/dev/null/report"), {})
     another = HttpTransport(places["https"], certificate="0" * 64)
     yield 69, lambda: Session(another, ("a", "b"), "us-east-1").admin("GET", "iam")
@@ -345,7 +344,7 @@ def test_every_message_is_listed_and_provoked(
                 sentence = check(line, code, words, places, tmp_path, environ)
             assert rows(code, sentence), (line, sentence)
             provoked |= rows(code, sentence)
-        monkeypatch.setattr("uvicorn.Server.startup", raising(FULL))
+        monkeypatch.setattr("orcas.serve.start_front", raising(FULL))
         for code, call in library(places | {"new": str(tmp_path / "new")}):
             with pytest.raises(OrcasError) as failure:
                 call()

@@ -1,4 +1,4 @@
-"""What the listener in Rust says of a request, and that nothing behind sees it."""
+"""What the listener says of a request, and that nothing behind sees it."""
 
 from __future__ import annotations
 

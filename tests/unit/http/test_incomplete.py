@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from orcas.http.exchange import Exchange
+from orcas.http.extensions import client_of
 from orcas.http.incomplete import IncompleteBodies
 
 LIMIT = 1600
@@ -67,9 +67,7 @@ def test_what_is_held_never_exceeds_the_limit_and_comes_back() -> None:
 
 def test_addresses_of_one_network_are_one_client() -> None:
     def client(host: str | None) -> str:
-        exchange = Exchange.__new__(Exchange)
-        exchange.scope = {"client": host and (host, 1)}
-        return exchange.client
+        return client_of({"client": host and (host, 1)})
 
     assert client("192.0.2.1") != client("192.0.2.2")
     assert client("2001:db8:0:1::1") == client("2001:db8:0:1:ffff::2") != client("2001:db8:0:2::1")

@@ -42,6 +42,8 @@ pub struct AnswerBody {
     content: Content,
     life: Option<Box<Life>>,
     conn: Arc<Conn>,
+    /// The rest cannot be sent.
+    is_broken: bool,
 }
 
 pub enum Content {
@@ -53,17 +55,31 @@ pub enum Content {
         body: Incoming,
         /// Ends a body that may have no end of its own, when its client has gone.
         gone: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-        /// The body of the request, if nobody has asked for it.
-        _unwanted: Option<Unwanted>,
+        /// The body of the request, as long as somebody may want it.
+        _unwanted: Unwanted,
     },
 }
 
 impl AnswerBody {
     pub fn new(content: Content, life: Option<Box<Life>>, conn: &Arc<Conn>) -> Self {
-        Self { content, life, conn: Arc::clone(conn) }
+        Self { content, life, conn: Arc::clone(conn), is_broken: false }
     }
 
     fn next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+        if self.is_broken {
+            return Poll::Ready(Some(Err(CutOff)));
+        }
+        let frame = self.next_of_content(context);
+        if matches!(frame, Poll::Ready(Some(Err(_)))) {
+            // hyper ends the connection at once, but sends what it was given before it asks again.
+            self.is_broken = true;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        frame
+    }
+
+    fn next_of_content(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
         match &mut self.content {
             Content::Empty => Poll::Ready(None),
             Content::Whole(bytes) => {

@@ -1,10 +1,16 @@
-//! The way to the application that answers what is not S3: requests go over a private Unix socket as they came.
+//! The way to the application that answers what is not S3: requests go over pairs of sockets as they came.
 //!
+//! One end of each pair is sent to the application over a socket that both have had from the start, so nobody else can
+//! reach it.
 //! Path, query, headers and so the signature stay unchanged. The address of the client and the scheme are in headers of the
 //! listener's own, which only this writes: copies that a client has sent are dropped. Both bodies are streamed.
 
-use std::path::PathBuf;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream as Pair;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONNECTION, EXPECT, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
@@ -14,6 +20,8 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::ext::on_informational;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::net::UnixStream;
 
 use crate::origin::Origin;
@@ -24,20 +32,25 @@ const CLIENT: HeaderName = HeaderName::from_static("orcas-front-client");
 const SCHEME: HeaderName = HeaderName::from_static("orcas-front-scheme");
 /// Of an answer of the application: it has no end of its own.
 pub const ENDLESS: HeaderName = HeaderName::from_static("orcas-front-endless");
+/// Of an answer that the client is not to see: its connection ends instead.
+pub const DROPPED: HeaderName = HeaderName::from_static("orcas-front-dropped");
 /// Connections that are kept while nobody needs them.
 const IDLE_MAX: usize = 32;
+/// Until the next attempt, when the application has not taken the ends that were sent before.
+const PAUSE: Duration = Duration::from_millis(1);
 
 type Sender = SendRequest<Receiving>;
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 pub struct Application {
-    path: PathBuf,
+    way: Arc<OwnedFd>,
     idle: Arc<Mutex<Vec<Sender>>>,
 }
 
 impl Application {
-    pub fn new(path: PathBuf) -> Self {
-        Self { path, idle: Arc::default() }
+    /// `way`: ends of connections are sent over this socket.
+    pub fn new(way: Arc<OwnedFd>) -> Self {
+        Self { way, idle: Arc::default() }
     }
 
     /// The answer to a request. `wish`: the body waits for it, until the application asks for a 100 (Continue).
@@ -93,11 +106,27 @@ impl Application {
                 },
             }
         }
-        let stream = UnixStream::connect(&self.path).await?;
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+        let (mut sender, connection) = handshake(TokioIo::new(self.connect().await?)).await?;
         tokio::spawn(connection);
         let answer = sender.send_request(request).await?;
         Ok((sender, answer))
+    }
+
+    async fn connect(&self) -> Result<UnixStream, Failure> {
+        let (own, other) = Pair::pair()?;
+        own.set_nonblocking(true)?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let ends = [other.as_fd()];
+        loop {
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            control.push(SendAncillaryMessage::ScmRights(&ends));
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match sendmsg(&*self.way, &[IoSlice::new(&[0])], &mut control, flags) {
+                Ok(_) => return Ok(UnixStream::from_std(own)?),
+                Err(Errno::AGAIN) => tokio::time::sleep(PAUSE).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     fn take(&self) -> Option<Sender> {

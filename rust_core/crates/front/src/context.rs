@@ -1,6 +1,7 @@
 //! What the requests of one runtime thread share, and what those of all threads do.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
@@ -9,7 +10,7 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 
 use crate::application::Application;
-use crate::connections::conn::Conn;
+use crate::connections::conn::{Conn, UnderWay};
 use crate::connections::limits::FrontOptions;
 use crate::connections::tls::Tls;
 use crate::incomplete::IncompleteBodies;
@@ -25,6 +26,8 @@ const STRANGERS_SHARE: u64 = 8;
 pub struct Shared {
     pub gateway: Arc<Gateway>,
     pub options: FrontOptions,
+    /// The way to the application that answers what is not S3.
+    way: Arc<OwnedFd>,
     /// The application answers everything.
     pub is_held: AtomicBool,
     /// Buckets that the application fetches objects for.
@@ -38,9 +41,10 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(gateway: Arc<Gateway>, options: FrontOptions) -> Arc<Self> {
+    pub fn new(gateway: Arc<Gateway>, way: OwnedFd, options: FrontOptions) -> Arc<Self> {
         Arc::new(Self {
             gateway,
+            way: Arc::new(way),
             is_held: AtomicBool::new(false),
             origins: Mutex::default(),
             incomplete: IncompleteBodies::new(options.body_budget / INCOMPLETE_SHARE),
@@ -89,7 +93,7 @@ impl Context {
             shared: Arc::clone(shared),
             responder: Arc::clone(&waits) as Arc<dyn Responder>,
             waits,
-            application: Application::new(shared.options.application.clone()),
+            application: Application::new(Arc::clone(&shared.way)),
             date: Mutex::new(date_now()),
             conns: Mutex::default(),
         })
@@ -115,6 +119,10 @@ impl Context {
 
     pub fn count_conns(&self) -> usize {
         self.conns.lock().len()
+    }
+
+    pub fn under_way(&self) -> UnderWay {
+        self.conns.lock().values().map(|conn| conn.under_way()).sum()
     }
 
     /// A connection is open until the return value is dropped.

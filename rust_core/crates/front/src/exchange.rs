@@ -15,14 +15,14 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 
 use crate::answer::{self, AnswerBody, Content, Pieces};
-use crate::application::ENDLESS;
+use crate::application::{DROPPED, ENDLESS};
 use crate::connections::conn::{Conn, Order};
 use crate::connections::refusals::{self, Refusal};
 use crate::context::Context;
 use crate::head::Head;
 use crate::life::{Admitted, Life};
 use crate::origin::Origin;
-use crate::receiving::{Gone, Receiving, Unwanted};
+use crate::receiving::{Gone, Receiving};
 use crate::route;
 use crate::waits::Slot;
 use orcas_bodies::stream::{Flow, PIECE_MAX};
@@ -54,11 +54,13 @@ struct Exchange {
 impl Exchange {
     async fn run(&mut self, request: http::Request<Incoming>) -> Response<AnswerBody> {
         let (parts, body) = request.into_parts();
-        let raw = self.conn.begin(parts.method == http::Method::HEAD);
+        let lines = self.conn.begin(parts.method == http::Method::HEAD);
+        if !self.conn.is_stream() && !lines.is_whole && !lines.is_malformed {
+            // It has come behind a chunked body, and its head is not known.
+            return self.ended().await;
+        }
         let size_max = self.context.shared.options.limits.head_size_max;
-        let checked = Head::check(parts, &raw, body.is_end_stream(), size_max);
-        self.conn.keep(raw);
-        let head = match checked {
+        let head = match Head::check(parts, lines, body.is_end_stream(), size_max) {
             Ok(head) => Arc::new(head),
             Err((_, refusal)) => return self.refuse(refusal),
         };
@@ -317,9 +319,10 @@ impl Exchange {
     /// Passes the request on to the application, and its answer back.
     async fn pass(&self, head: &Head, mut body: Receiving) -> Response<AnswerBody> {
         let wish = if head.expects_continue && head.has_body { body.wait() } else { None };
-        let unwanted = wish.clone().map(Unwanted);
+        let unwanted = body.until_answered(wish.clone());
         let asked = self.context.application.ask(head.parts(), body, wish, &self.origin).await;
         let (mut parts, body) = match asked {
+            Ok(answer) if answer.headers().contains_key(DROPPED) => return self.ended().await,
             Ok(answer) => answer.into_parts(),
             Err(_) if self.conn.is_ending() => return self.ended().await,
             Err(error) => {
@@ -332,7 +335,7 @@ impl Exchange {
             self.conn.never_ends();
         }
         let closes = parts.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
-        let unread = unwanted.as_ref().is_some_and(|unwanted| unwanted.0.is_undecided());
+        let unread = head.has_body && !self.conn.has_whole_body();
         let continues = !head.expects_continue || head.has_body || self.conn.send_continue();
         if (closes || unread) && !self.conn.is_stream() {
             self.conn.leave_unread();

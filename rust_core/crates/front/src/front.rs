@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
+use crate::connections::conn::UnderWay;
 use crate::connections::limits::FrontOptions;
 use crate::context::{Context, Shared};
 use crate::worker::{self, Phase};
@@ -30,16 +31,17 @@ pub struct Front {
 }
 
 impl Front {
-    /// Serves connections to `listener`, which listens already and outlives the front. With a certificate and its key
-    /// (PEM), they speak TLS.
+    /// Serves connections to `listener`, which listens already and outlives the front. What is not S3 is passed on over
+    /// sockets that are sent over `application`. With a certificate and its key (PEM), connections speak TLS.
     pub fn start(
         gateway: Arc<Gateway>,
         listener: BorrowedFd<'_>,
+        application: BorrowedFd<'_>,
         options: FrontOptions,
         certificate: Option<(&[u8], &[u8])>,
     ) -> io::Result<Self> {
         let threads = options.threads.max(1);
-        let shared = Shared::new(gateway, options);
+        let shared = Shared::new(gateway, application.try_clone_to_owned()?, options);
         if let Some((chain, key)) = certificate {
             shared.tls.use_certificate(chain, key).map_err(io::Error::other)?;
         }
@@ -66,11 +68,11 @@ impl Front {
         Ok(front)
     }
 
-    /// Accepts no more and gives requests under way `patience` to end. Returns how many were cut off. Blocks.
+    /// Accepts no more and gives requests under way `patience` to end. Returns what was cut off. Blocks.
     ///
     /// # Errors
     /// In a child of the process that has started the front.
-    pub fn stop(&self, patience: Duration) -> io::Result<usize> {
+    pub fn stop(&self, patience: Duration) -> io::Result<UnderWay> {
         if self.process != std::process::id() {
             return Err(io::Error::other("the listener belongs to the process that has started it, not to its child"));
         }
@@ -92,7 +94,7 @@ impl Front {
                 break;
             }
         }
-        let cut = self.connections();
+        let cut = self.under_way();
         self.phase.send_replace(Phase::Cut);
         if wait(Instant::now() + CUT) {
             threads.into_iter().for_each(|thread| drop(thread.join()));
@@ -108,6 +110,11 @@ impl Front {
     /// How many connections are open.
     pub fn connections(&self) -> usize {
         self.contexts.iter().map(|context| context.count_conns()).sum()
+    }
+
+    /// What a stop would wait for.
+    pub fn under_way(&self) -> UnderWay {
+        self.contexts.iter().map(|context| context.under_way()).sum()
     }
 
     /// How often connections were ended with an answer of their own, by error code.

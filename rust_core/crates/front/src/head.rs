@@ -3,9 +3,9 @@
 use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderValue, Method, Version};
-use memchr::memchr;
 use orcas_http::{Headers, RequestHead};
 
+use crate::connections::message::Lines;
 use crate::connections::refusals::{self, Refusal};
 
 /// A head whose framing is sound. `Host` is that of the target, if the target has one.
@@ -16,15 +16,15 @@ pub struct Head {
 }
 
 impl Head {
-    /// `raw`: the bytes that the head arrived in, if they are known. `is_all`: there is no body.
+    /// `lines`: how it has come, in HTTP/1.1. `is_all`: there is no body.
     #[expect(clippy::result_large_err, reason = "the head goes on, whole, whichever way")]
     pub fn check(
         mut parts: Parts,
-        raw: &[u8],
+        lines: Lines,
         is_all: bool,
         size_max: usize,
     ) -> Result<Self, (Parts, &'static Refusal)> {
-        match check(&mut parts, raw, size_max) {
+        match check(&mut parts, lines, size_max) {
             Ok(()) => {
                 if parts.version == Version::HTTP_2 && !is_all && !parts.headers.contains_key(CONTENT_LENGTH) {
                     // What HTTP/1.1 calls a body whose length is not known.
@@ -94,8 +94,7 @@ impl Head {
     }
 }
 
-fn check(parts: &mut Parts, raw: &[u8], size_max: usize) -> Result<(), &'static Refusal> {
-    let lines = Lines::of(raw);
+fn check(parts: &mut Parts, lines: Lines, size_max: usize) -> Result<(), &'static Refusal> {
     let uri = &parts.uri;
     let is_ascii = uri.path_and_query().is_none_or(|target| target.as_str().is_ascii());
     if lines.is_malformed || !is_ascii || !parts.method.as_str().bytes().all(|byte| byte.is_ascii_uppercase()) {
@@ -118,7 +117,7 @@ fn check(parts: &mut Parts, raw: &[u8], size_max: usize) -> Result<(), &'static 
             // The host of the target takes the place of that in the header (RFC 9112, section 3.2.2).
             parts.headers.insert(HOST, host);
         }
-    } else if !uri.path().starts_with('/') {
+    } else if !uri.path().starts_with('/') || parts.method == Method::CONNECT {
         return Err(&refusals::BAD_TARGET);
     }
     if lines.has_fragment {
@@ -143,41 +142,6 @@ fn check(parts: &mut Parts, raw: &[u8], size_max: usize) -> Result<(), &'static 
         return Err(&refusals::BAD_LENGTH);
     }
     Ok(())
-}
-
-/// What the parser drops of a head, which a refusal must know.
-#[derive(Default)]
-struct Lines {
-    /// A line does not end as it should.
-    is_malformed: bool,
-    has_fragment: bool,
-    /// How often there is a Content-Length.
-    lengths: usize,
-}
-
-impl Lines {
-    /// Of the head at the beginning of `raw`.
-    fn of(raw: &[u8]) -> Self {
-        let (mut lines, mut rest, mut is_first) = (Self::default(), raw, true);
-        let name = CONTENT_LENGTH.as_str().as_bytes();
-        while let Some(end) = memchr(b'\n', rest) {
-            let Some(line) = rest[..end].strip_suffix(b"\r") else {
-                lines.is_malformed = true;
-                break;
-            };
-            rest = &rest[end + 1..];
-            match line {
-                // Before the request line there may be an empty one.
-                b"" if is_first => continue,
-                b"" => break,
-                _ if is_first => lines.has_fragment = memchr(b'#', line).is_some(),
-                _ if line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)) => lines.lengths += 1,
-                _ => {}
-            }
-            is_first = false;
-        }
-        lines
-    }
 }
 
 /// Whether a target may name this host and port: no user information, which would be a way to show another host than the

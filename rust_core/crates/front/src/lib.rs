@@ -22,6 +22,7 @@ mod tests;
 mod waits;
 mod worker;
 
+pub use connections::conn::UnderWay;
 pub use connections::limits::{FrontOptions, Limits};
 pub use connections::proxies::Proxies;
 pub use front::Front;

@@ -36,6 +36,8 @@ pub struct Receiving {
     /// Whether the client was asked for it.
     is_begun: bool,
     wanted: Option<oneshot::Receiver<()>>,
+    /// Ends when nobody wants the rest.
+    kept: Option<oneshot::Receiver<()>>,
 }
 
 /// What a body waits for whose client sends it only if it is asked to: somebody wants it, or nobody ever will.
@@ -48,24 +50,25 @@ impl Wish {
             let _ = waiting.send(());
         }
     }
-
-    pub fn is_undecided(&self) -> bool {
-        self.0.lock().is_some()
-    }
 }
 
-/// Nobody will want a body when this is dropped, with the answer to its request.
-pub struct Unwanted(pub Arc<Wish>);
+/// Nobody will want a body any more when this is dropped, with the answer to its request.
+pub struct Unwanted {
+    wish: Option<Arc<Wish>>,
+    _kept: oneshot::Sender<()>,
+}
 
 impl Drop for Unwanted {
     fn drop(&mut self) {
-        drop(self.0.0.lock().take());
+        if let Some(wish) = &self.wish {
+            drop(wish.0.lock().take());
+        }
     }
 }
 
 impl Receiving {
     pub fn new(body: Incoming, conn: Arc<Conn>) -> Self {
-        Self { body, held: None, conn, is_begun: false, wanted: None }
+        Self { body, held: None, conn, is_begun: false, wanted: None, kept: None }
     }
 
     /// Receives nothing until it is wanted. `None`: the client was asked for it already.
@@ -76,6 +79,13 @@ impl Receiving {
         let (waiting, wanted) = oneshot::channel();
         self.wanted = Some(wanted);
         Some(Arc::new(Wish(Mutex::new(Some(waiting)))))
+    }
+
+    /// Receives nothing after the return value is dropped. `wish`: that of `wait`.
+    pub fn until_answered(&mut self, wish: Option<Arc<Wish>>) -> Unwanted {
+        let (keep, kept) = oneshot::channel();
+        self.kept = Some(kept);
+        Unwanted { wish, _kept: keep }
     }
 
     /// The next piece; `None` at the end.
@@ -94,6 +104,11 @@ impl Receiving {
             }
             self.wanted = None;
         }
+        if let Some(kept) = &mut self.kept
+            && Pin::new(kept).poll(context).is_ready()
+        {
+            return Poll::Ready(Some(Err(Gone)));
+        }
         self.is_begun = true;
         loop {
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
@@ -109,11 +124,11 @@ impl Receiving {
                     return Poll::Ready(Some(Err(Gone)));
                 }
                 None => {
-                    self.conn.body_arrived(0);
+                    self.conn.body_arrived(0, true);
                     return Poll::Ready(None);
                 }
             };
-            self.conn.body_arrived(data.len());
+            self.conn.body_arrived(data.len(), self.body.is_end_stream());
             if !data.is_empty() {
                 return Poll::Ready(Some(Ok(data)));
             }

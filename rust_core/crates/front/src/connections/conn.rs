@@ -5,6 +5,7 @@
 //! connection with one request. The clock ticks once a second for each connection, so a request needs no timer. Must not
 //! know HTTP beyond the stages of a request.
 
+use std::iter::Sum;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use crate::connections::limits::Limits;
+use crate::connections::message::Lines;
 use crate::connections::refusals::{self, Refusal};
 use crate::connections::tls;
 
@@ -25,6 +27,9 @@ const HEAD_SLACK: usize = 1024;
 /// Requests on one connection that its client may give up before they have an answer, beyond those that it waits for: the
 /// work for them has begun, and nothing else limits how fast it gives up more (CVE-2023-44487).
 const GIVEN_UP_MAX: u32 = 100;
+
+/// What a chunked body ends with.
+const END: &[u8; 4] = b"\r\n\r\n";
 
 /// Between two looks whether a client has gone that has sent its next request already.
 const LOOK: Duration = Duration::from_secs(1);
@@ -70,12 +75,20 @@ struct State {
     stage: Stage,
     /// Seconds since the stage began, or since the last progress.
     age: u32,
-    /// What has arrived of the head.
+    /// What has arrived of the head, and what its lines say.
     head: Vec<u8>,
+    lines: Lines,
+    /// Bytes of the message that have not arrived, once its head is whole; `u64::MAX`: nobody knows.
+    left: u64,
+    /// What has arrived last of a message whose end nobody knows.
+    tail: [u8; END.len()],
+    /// What has arrived already belongs to the next message.
+    is_ahead: bool,
     /// Bytes of the present body, those that the last tick saw, and the seconds by which its sender is behind.
     received: u64,
     seen: u64,
     behind: f64,
+    has_whole_body: bool,
     /// A request waits for its sender, and only for its sender.
     awaits_body: bool,
     /// The socket takes no more at the moment.
@@ -181,20 +194,41 @@ impl Conn {
         }
     }
 
-    /// Bytes have arrived that no parser has seen yet.
-    pub fn read(&self, bytes: &[u8], limits: &Limits) {
-        let mut state = self.state.lock();
+    /// Bytes have arrived that no parser has seen yet. Returns how many of them belong to the present message; if there
+    /// are others, they are offered again. If none does, the connection's task is woken when the next message may begin.
+    pub fn read(&self, bytes: &[u8], limits: &Limits) -> usize {
+        let state = &mut *self.state.lock();
         if state.streams.is_some() {
-            return;
+            return bytes.len();
         }
         if state.stage == Stage::Idle {
             (state.stage, state.age) = (Stage::Head, 0);
             state.head.clear();
+            (state.lines, state.left, state.tail) = (Lines::default(), 0, [0; END.len()]);
         }
-        if state.stage == Stage::Head {
-            let room = (limits.head_size_max + HEAD_SLACK).saturating_sub(state.head.len());
+        let mut of_head = 0;
+        if state.stage == Stage::Head && !state.lines.is_whole {
+            let before = state.head.len();
+            let room = (limits.head_size_max + HEAD_SLACK).saturating_sub(before);
             state.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            state.lines.scan(&state.head);
+            if !state.lines.is_whole {
+                // The parser refuses what does not become whole.
+                return bytes.len();
+            }
+            let (end, of_body) = state.lines.extent();
+            (of_head, state.left) = (end - before, of_body);
         }
+        let rest = bytes.len() - of_head;
+        let of_body = rest.min(usize::try_from(state.left).unwrap_or(usize::MAX));
+        if state.left < u64::MAX {
+            state.left -= of_body as u64;
+        } else {
+            let seen = [&state.tail[..], &bytes[bytes.len() - rest.min(END.len())..]].concat();
+            state.tail.copy_from_slice(&seen[seen.len() - END.len()..]);
+        }
+        state.is_ahead = of_body < rest;
+        of_head + of_body
     }
 
     pub fn written(&self, bytes: usize) {
@@ -222,20 +256,14 @@ impl Conn {
         self.state.lock().write_waits = true;
     }
 
-    /// A request begins. Returns the bytes that its head arrived in, if it was not sent behind another request.
-    pub fn begin(&self, is_head_request: bool) -> Vec<u8> {
+    /// A request begins. Returns what the lines of its head say.
+    pub fn begin(&self, is_head_request: bool) -> Lines {
         let mut state = self.state.lock();
         state.stage = Stage::Busy;
         (state.received, state.seen, state.behind) = (0, 0, 0.0);
         (state.awaits_body, state.responded, state.is_head_request) = (false, false, is_head_request);
-        state.is_endless = false;
-        std::mem::take(&mut state.head)
-    }
-
-    /// Gives the memory of `begin` back.
-    pub fn keep(&self, mut head: Vec<u8>) {
-        head.clear();
-        self.state.lock().head = head;
+        (state.is_endless, state.has_whole_body) = (false, false);
+        std::mem::take(&mut state.lines)
     }
 
     /// The answer to the request begins.
@@ -264,6 +292,14 @@ impl Conn {
         let mut state = self.state.lock();
         (state.stage, state.age, state.awaits_body) = (Stage::Idle, 0, false);
         state.is_dirty = true;
+        let task = if std::mem::take(&mut state.is_ahead) { state.task.take() } else { None };
+        // Behind a chunked body there is the beginning of something, whose end would be taken for a head.
+        let is_unclear = state.left == u64::MAX && state.tail != *END;
+        drop(state);
+        task.into_iter().for_each(Waker::wake);
+        if is_unclear {
+            self.end(Order::Close);
+        }
     }
 
     /// Whether nothing of an answer is on its way, so that what is sent next begins with a status line.
@@ -276,10 +312,15 @@ impl Conn {
         self.state.lock().awaits_body = true;
     }
 
-    pub fn body_arrived(&self, bytes: usize) {
+    /// `is_all`: nothing more of the body comes.
+    pub fn body_arrived(&self, bytes: usize, is_all: bool) {
         let mut state = self.state.lock();
         state.received += bytes as u64;
-        state.awaits_body = false;
+        (state.awaits_body, state.has_whole_body) = (false, is_all);
+    }
+
+    pub fn has_whole_body(&self) -> bool {
+        self.state.lock().has_whole_body
     }
 
     pub fn facts(&self) -> Facts {
@@ -291,6 +332,21 @@ impl Conn {
             unread: state.unread,
             is_head_request: is_busy && state.is_head_request,
             speaks_tls: state.head.first() == Some(&tls::HANDSHAKE),
+        }
+    }
+
+    /// What a stop waits for on this connection.
+    pub fn under_way(&self) -> UnderWay {
+        let state = self.state.lock();
+        let requests = match &state.streams {
+            Some(streams) => streams.open.len(),
+            None => usize::from(state.stage == Stage::Busy),
+        };
+        if state.write_waits {
+            // hyper may have the whole answer already.
+            UnderWay { requests: 0, unread: requests.max(1) }
+        } else {
+            UnderWay { requests, unread: 0 }
         }
     }
 
@@ -392,6 +448,24 @@ impl Drop for Conn {
         if let Some(carrier) = self.carrier.take() {
             self.close_stream(&carrier);
         }
+    }
+}
+
+/// What a stop waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnderWay {
+    /// Requests that their clients await the answers to.
+    pub requests: usize,
+    /// Answers that their clients do not read.
+    pub unread: usize,
+}
+
+impl Sum for UnderWay {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, next| Self {
+            requests: sum.requests + next.requests,
+            unread: sum.unread + next.unread,
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -80,6 +81,8 @@ where
         }
         hyper.poll_without_shutdown(task).map(|ended| match ended {
             Ok(()) => End::Done,
+            // The client has ended it in the middle of a request.
+            Err(error) if error.is_incomplete_message() => End::Done,
             Err(error) => refusal_of(&error).map_or(End::Broken, End::Malformed),
         })
     })
@@ -87,10 +90,13 @@ where
     let Facts { is_busy, is_head_request, speaks_tls, .. } = conn.facts();
     // Drops the request under way, which is counted with the order of the connection.
     let parts = hyper.into_parts();
-    let mut stream = parts.io.into_inner().into_stream();
-    if matches!(end, End::Malformed(_)) && http2::is_spoken(&parts.read_buf) {
-        // In memory of its own, because each idle connection has room for whatever it awaits.
-        return Box::pin(http2::serve(context, conn, stream, parts.read_buf, origin)).await;
+    let (mut stream, early) = parts.io.into_inner().into_parts();
+    if matches!(end, End::Malformed(_)) {
+        let ahead = Bytes::from([parts.read_buf, early].concat());
+        if http2::is_spoken(&ahead) {
+            // In memory of its own, because each idle connection has room for whatever it awaits.
+            return Box::pin(http2::serve(context, conn, stream, ahead, origin)).await;
+        }
     }
     let unread = match end {
         End::Broken => return,

@@ -75,7 +75,7 @@ pub struct Io<S> {
     stream: S,
     conn: Arc<Conn>,
     limits: Limits,
-    /// What was read of the stream already.
+    /// What was read of the stream and not handed on.
     early: Bytes,
     /// What is left to send before anything else.
     ahead: &'static [u8],
@@ -91,9 +91,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Io<S> {
         Self { stream, conn, limits, early, ahead: b"" }
     }
 
-    /// The stream itself, for the end of the connection.
-    pub fn into_stream(self) -> S {
-        self.stream
+    /// The stream itself, and what was read of it and not handed on.
+    pub fn into_parts(self) -> (S, Bytes) {
+        (self.stream, self.early)
     }
 
     fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -116,16 +116,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Io<S> {
     ) -> Poll<io::Result<()>> {
         if !self.early.is_empty() {
             let length = self.early.len().min(buffer.remaining());
-            buffer.put_slice(&self.early.split_to(length));
-            return Poll::Ready(Ok(()));
+            let taken = self.conn.read(&self.early[..length], &self.limits);
+            buffer.put_slice(&self.early.split_to(taken));
+            return if taken == 0 { Poll::Pending } else { Poll::Ready(Ok(())) };
         }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         let read = &buffer.filled()[before..];
-        if !read.is_empty() {
-            self.conn.read(read, &self.limits);
+        if read.is_empty() {
+            return Poll::Ready(Ok(()));
         }
-        Poll::Ready(Ok(()))
+        let taken = self.conn.read(read, &self.limits);
+        if taken < read.len() {
+            self.early = Bytes::copy_from_slice(&read[taken..]);
+            buffer.set_filled(before + taken);
+        }
+        if taken == 0 { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 }
 

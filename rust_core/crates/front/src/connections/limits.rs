@@ -1,7 +1,5 @@
 //! What the operator allows to connections.
 
-use std::path::PathBuf;
-
 use crate::connections::proxies::Proxies;
 
 #[derive(Clone, Debug)]
@@ -12,8 +10,6 @@ pub struct FrontOptions {
     /// Names below which buckets are hosts, and that of websites: `/_orcas/` is a key there.
     pub domains: Vec<String>,
     pub website_host: Option<String>,
-    /// Where the application listens that answers what is not S3.
-    pub application: PathBuf,
     /// Whose word counts about where a request comes from.
     pub trusted_proxies: Proxies,
     /// A server with published keys answers only to these names and to those of this machine.

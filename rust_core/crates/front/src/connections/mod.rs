@@ -5,6 +5,7 @@ pub(crate) mod connection;
 pub(crate) mod http2;
 pub(crate) mod io;
 pub(crate) mod limits;
+pub(crate) mod message;
 pub(crate) mod proxies;
 pub(crate) mod refusals;
 pub(crate) mod tls;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::UnderWay;
+
 use super::Server;
 
 /// Answers of the connection itself: status, error code.
@@ -124,7 +126,7 @@ fn a_stop_ends_idle_connections_and_waits_for_requests() {
         busy.send(b"hello");
         let answer = busy.read("PUT");
         assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
-        assert_eq!(stopped.join().unwrap(), 0);
+        assert_eq!(stopped.join().unwrap(), UnderWay::default());
     });
 }
 
@@ -134,7 +136,7 @@ fn a_stop_cuts_off_what_takes_too_long() {
     let mut client = server.connect();
     client.send(&server.sign("PUT", "/bucket/late", "", &[("expect", "100-continue")], 5));
     assert_eq!(client.read("PUT").status, 100);
-    assert_eq!(server.front.stop(Duration::ZERO).unwrap(), 1);
+    assert_eq!(server.front.stop(Duration::ZERO).unwrap(), UnderWay { requests: 1, unread: 0 });
     let answer = client.read("PUT");
     assert_eq!(answer.status, 503);
     assert!(answer.text().contains("<Code>ServiceUnavailable</Code>"));

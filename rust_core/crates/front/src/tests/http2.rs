@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
+use super::passing::accept;
 use super::{PATIENCE, Server};
 
 /// The pieces of a body, the last one first; and whether it has an end.
@@ -163,10 +163,9 @@ fn a_slow_body_ends_its_request_alone() {
 #[test]
 fn an_answer_without_an_end_does_not_delay_a_stop() {
     let server = Server::start();
-    let listener = UnixListener::bind(server.directory.path().join("application")).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let (mut stream, _) = listener.accept().unwrap();
+            let mut stream = accept(&server.application).unwrap();
             assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
             let answer =
                 b"HTTP/1.1 200 OK\r\norcas-front-endless: \r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";

@@ -12,6 +12,7 @@ mod passing;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +33,9 @@ struct Server {
     gateway: Arc<Gateway>,
     engine: Option<Engine>,
     listener: TcpListener,
-    directory: tempfile::TempDir,
+    /// Over which connections to the application come.
+    application: UnixStream,
+    _directory: tempfile::TempDir,
 }
 
 struct Answer {
@@ -78,14 +81,14 @@ impl Server {
             limits: Limits { head_size_max: 8192, head_sec: 60, body_sec: 60, idle_sec: 60 },
             domains: Vec::new(),
             website_host: None,
-            application: directory.path().join("application"),
             trusted_proxies: Proxies::default(),
             own_names: None,
             body_budget: 64 << 20,
         };
         change(&mut front_options);
-        let front = Front::start(Arc::clone(&gateway), listener.as_fd(), front_options, None).unwrap();
-        let server = Self { front, gateway, engine: Some(engine), listener, directory };
+        let (way, application) = UnixStream::pair().unwrap();
+        let front = Front::start(Arc::clone(&gateway), listener.as_fd(), way.as_fd(), front_options, None).unwrap();
+        let server = Self { front, gateway, engine: Some(engine), listener, application, _directory: directory };
         assert_eq!(server.ask("PUT", "/bucket", "", &[], b"").status, 200);
         // The end of that connection arrives some time later.
         while server.front.connections() > 0 {

@@ -1,18 +1,32 @@
 //! What the application answers.
 
-use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io::{IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, channel};
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use super::Server;
 
+/// The next connection to the application; `None` when the server has ended.
+pub fn accept(way: &UnixStream) -> Option<UnixStream> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(way, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::empty()).unwrap();
+    let ends = control.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(ends) => ends.collect(),
+        _ => Vec::new(),
+    });
+    ends.map(UnixStream::from).next()
+}
+
 /// Answers every request like this, one connection each, and tells what came.
 fn application(server: &Server, answer: &'static str) -> Receiver<String> {
-    let listener = UnixListener::bind(server.directory.path().join("application")).unwrap();
+    let way = server.application.try_clone().unwrap();
     let (told, heard) = channel();
     std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
+        while let Some(mut stream) = accept(&way) {
             let (mut seen, mut piece) = (Vec::new(), [0; 4096]);
             while !seen.ends_with(b"\r\n\r\n") && !seen.ends_with(b"end") {
                 let read = stream.read(&mut piece).unwrap();
@@ -78,11 +92,10 @@ fn head_of(stream: &mut UnixStream) -> String {
 #[test]
 fn a_client_is_asked_for_its_body_when_the_application_wants_it() {
     let server = Server::start();
-    let listener = UnixListener::bind(server.directory.path().join("application")).unwrap();
     let request = b"PUT /_orcas/x HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
     let mut client = server.connect();
     client.send(request);
-    let (mut application, _) = listener.accept().unwrap();
+    let mut application = accept(&server.application).unwrap();
     assert!(head_of(&mut application).contains("\r\nexpect: 100-continue\r\n"));
     application.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno").unwrap();
     let answer = client.read("PUT");
@@ -91,7 +104,7 @@ fn a_client_is_asked_for_its_body_when_the_application_wants_it() {
 
     let mut client = server.connect();
     client.send(request);
-    let (mut application, _) = listener.accept().unwrap();
+    let mut application = accept(&server.application).unwrap();
     head_of(&mut application);
     application.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
     assert_eq!(client.read("PUT").status, 100);
@@ -134,6 +147,7 @@ fn methods_that_its_parser_does_not_know_are_not_passed_on() {
 #[test]
 fn without_the_application_the_answer_is_an_error() {
     let server = Server::start();
+    server.application.shutdown(std::net::Shutdown::Both).unwrap();
     let answer = server.exchange(b"GET /_orcas/health/live HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("<Code>InternalError</Code>"), "{answer}");
 }

@@ -1,4 +1,4 @@
-"""The listener in Rust: S3 end to end by boto3, and what the application behind it answers."""
+"""The listener: S3 end to end by boto3, and what the application behind it answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from orcas.testing import Control
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orcas.Server]:
     log = tmp_path_factory.mktemp("log") / "access"
-    with orcas.Server(memory=True, listener="rust", access_log=str(log), log_level="info") as running:
+    with orcas.Server(memory=True, access_log=str(log), log_level="info") as running:
         running.client().create_bucket(Bucket="photos")
         yield running
 
@@ -106,7 +106,7 @@ def test_presigned_urls_and_forms(s3: Any) -> None:
 
 
 def test_changes_of_rights_are_in_the_audit_log(tmp_path: Path) -> None:
-    with orcas.Server(tmp_path / "store", listener="rust") as server:
+    with orcas.Server(tmp_path / "store") as server:
         s3 = server.client()
         s3.create_bucket(Bucket="audited")
         allow = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::audited/*"}
@@ -219,7 +219,7 @@ def test_faults_of_tests(server: orcas.Server, s3: Any) -> None:
 
 
 def test_a_stop_waits_for_a_request_under_way(tmp_path: Path) -> None:
-    server = orcas.Server(tmp_path / "store", listener="rust")
+    server = orcas.Server(tmp_path / "store")
     server.client().create_bucket(Bucket="photos")
     url = urlsplit(server.client().generate_presigned_url("put_object", {"Bucket": "photos", "Key": "late"}))
     with socket.create_connection((url.hostname, url.port), timeout=60) as client:
@@ -252,7 +252,7 @@ def test_a_client_may_begin_with_http_2(server: orcas.Server, s3: Any, tmp_path:
 
 def test_tls_negotiates_http_2_with_who_speaks_nothing_else() -> None:
     """Who speaks both gets HTTP/1.1: threads share connections, not streams of one."""
-    with orcas.Server(memory=True, listener="rust", tls_self_signed=True) as server:
+    with orcas.Server(memory=True, tls_self_signed=True) as server:
         host = urlsplit(server.endpoint)
         for offered, chosen in ((["h2", "http/1.1"], "http/1.1"), (["h2"], "h2"), ([], None)):
             context = ssl.create_default_context(cafile=server.ca)

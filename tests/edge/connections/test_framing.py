@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import socket
 import ssl
 import time
@@ -13,10 +12,14 @@ from typing import Any
 
 import pytest
 from tests.fixtures.marks import full
-from tests.fixtures.servers.connections import CLOSE, HOST, TICK, Running, read_all, read_response
+from tests.fixtures.servers.connections import CLOSE, HOST, Running, read_all, read_response
 from tests.fixtures.waiting import wait_until
 
-from orcas.http.protocol import DRAIN_BYTES_MAX
+# What is still received behind a refusal.
+DRAIN_BYTES_MAX = 16 << 20
+
+
+CHUNKED = b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -168,13 +171,26 @@ def test_the_body_of_a_pipelined_request_may_come_later(server: Running) -> None
         assert read_response(client)[1] == b"got 5"
 
 
-@pytest.mark.parametrize("pieces", ["at once", "in pieces"])
+def test_what_comes_behind_a_chunked_body_before_its_answer_is_not_served(server: Running) -> None:
+    """Where it begins is not known, so that its head could not be checked."""
+    for behind in (b"GET / HTTP/1.1\r\n" + HOST + b"\r\n", b"GET / HTTP/1.1\r\nHo", b"G"):
+        answer = server.exchange(CHUNKED + b"3\r\nabc\r\n0\r\n\r\n" + behind)
+        assert answer.endswith(b"\r\n\r\ngot 3")
+    with server.connect() as client:
+        for _ in range(3):
+            client.sendall(CHUNKED + b"3\r\nabc\r\n0\r\nX: y\r\n\r\n")
+            assert read_response(client)[1] == b"got 3"
+
+
+@pytest.mark.parametrize("pieces", ["at once", "in pieces", "behind another"])
 @pytest.mark.parametrize("case", MALFORMED)
 def test_malformed_requests_get_a_document_and_the_connection_ends(server: Running, case: str, pieces: str) -> None:
     request, status = MALFORMED[case]
     with server.connect() as client:
         if pieces == "at once":
             client.sendall(request)
+        elif pieces == "behind another":
+            client.sendall(b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 3\r\n\r\nabc" + request)
         else:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             middle = len(request) // 2
@@ -183,6 +199,9 @@ def test_malformed_requests_get_a_document_and_the_connection_ends(server: Runni
             with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
                 client.sendall(request[middle:])
         answer = read_all(client)
+    if pieces == "behind another":
+        first, _, answer = answer.partition(b"\r\n\r\ngot 3")
+        assert first.startswith(b"HTTP/1.1 200 ")
     assert answer.startswith(b"HTTP/1.1 %d " % status), answer
     head, _, document = answer.partition(b"\r\n\r\n")
     assert b"connection: close" in head
@@ -210,6 +229,19 @@ def test_a_head_without_end_is_refused_at_its_limit(server: Running) -> None:
         assert sent < 1 << 20
 
 
+def test_headers_whose_names_begin_like_those_of_framing_are_none(server: Running) -> None:
+    head = (
+        b"PUT / HTTP/1.1\r\n"
+        + HOST
+        + b"Content-Length-Hint: 9\r\nContent-Length: 3\r\nTransfer-Encoding-Hint: a\r\n\r\n"
+    )
+    with server.connect() as client:
+        client.sendall(head + b"abc" + head)
+        assert read_response(client)[1] == b"got 3"
+        client.sendall(b"xyz")
+        assert read_response(client)[1] == b"got 3"
+
+
 def test_trailers_are_dropped(server: Running) -> None:
     with server.connect() as client:
         client.sendall(
@@ -220,9 +252,6 @@ def test_trailers_are_dropped(server: Running) -> None:
         assert read_response(client)[1] == b"got 3"
         client.sendall(b"GET /after HTTP/1.1\r\n" + HOST + b"\r\n")
         assert b"evil" not in read_response(client)[1]
-
-
-CHUNKED = b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize("size", [5000, 1_000_000], ids=["in pieces", "at once"])
@@ -245,11 +274,10 @@ def test_long_chunk_extensions_are_refused(server: Running, where: str, size: in
                 time.sleep(0.001)
         answer = read_all(client)
     assert answer.startswith(b"HTTP/1.1 400 "), answer
-    assert b"framing" in answer
 
 
 def test_many_small_chunks_are_taken(server: Running) -> None:
-    chunk = b"1;a=b\r\nx\r\n"
+    chunk = b"1\r\nx\r\n"
     with server.connect() as client:
         client.sendall(CHUNKED + chunk * 50_000 + b"0\r\n\r\n")
         assert read_response(client)[1] == b"got 50000"
@@ -265,7 +293,7 @@ def test_framing_without_end_is_refused(server: Running, what: str) -> None:
                 client.sendall(b"a" * 1000)
                 time.sleep(0.0005)
         assert read_all(client)[:13] in (b"HTTP/1.1 400 ", b"")
-    assert wait_until(lambda: not server.state.connections)
+    assert wait_until(lambda: not server.connections())
 
 
 UPGRADE = HOST + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
@@ -274,8 +302,6 @@ UPGRADES = {
     "PUT": (b"PUT / HTTP/1.1\r\n" + UPGRADE + b"Content-Length: 7\r\n\r\nGET / H", b"got 7"),
     "empty PUT": (b"PUT / HTTP/1.1\r\n" + UPGRADE + b"Content-Length: 0\r\n\r\n", b"got 0"),
     "large PUT": (b"PUT / HTTP/1.1\r\n" + UPGRADE + b"Content-Length: 700000\r\n\r\n" + b"a" * 700_000, b"got 700000"),
-    "chunked PUT": (
-        b"PUT / HTTP/1.1\r\n" + UPGRADE + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", b"got 5"),
 }  # fmt: skip
 
 
@@ -345,8 +371,8 @@ def test_a_body_that_stalls_is_refused(server: Running) -> None:
 def test_a_client_that_does_not_read_is_let_go(server: Running) -> None:
     with server.connect() as client:
         client.sendall(b"GET /large HTTP/1.1\r\n" + HOST + b"\r\n")
-        assert wait_until(lambda: len(server.state.connections) == 1)
-        assert wait_until(lambda: not server.state.connections)
+        assert wait_until(lambda: server.connections() == 1)
+        assert wait_until(lambda: not server.connections())
         assert len(read_all(client)) < 64_000_000
 
 
@@ -358,7 +384,7 @@ def test_a_client_that_reads_slowly_gets_everything(server: Running) -> None:
             got += len(piece)
             if got // 1_000_000 > rests:
                 rests += 1
-                time.sleep(TICK / 4)
+                time.sleep(0.02)
         assert got > 64_000_000
 
 
@@ -367,7 +393,7 @@ def test_a_slow_body_above_the_rate_is_taken(server: Running) -> None:
         client.sendall(b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 100000\r\n\r\n")
         for _ in range(20):
             client.sendall(b"a" * 5000)
-            time.sleep(TICK)
+            time.sleep(0.2)
         assert read_response(client)[1] == b"got 100000"
 
 
@@ -381,7 +407,7 @@ def test_expect_is_answered_when_the_body_is_wanted(server: Running) -> None:
 
 def test_expect_is_ignored_in_the_old_version(server: Running) -> None:
     answer = server.exchange(b"PUT / HTTP/1.0\r\n" + HOST + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\nabc")
-    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.startswith(b"HTTP/1.0 200 ")
     assert answer.endswith(b"got 3")
 
 
@@ -400,7 +426,6 @@ def test_a_refused_upload_shows_its_answer_to_a_client_that_sends_first(server: 
             answer = read_all(client)
         assert answer.startswith(b"HTTP/1.1 403 ")
         assert answer.endswith(b"denied")
-        assert b"connection: close" in answer
 
 
 def test_a_refused_upload_is_not_drained_for_ever(server: Running) -> None:
@@ -419,7 +444,7 @@ def test_a_refused_upload_that_stays_silent_ends(server: Running) -> None:
     with server.connect() as client:
         client.sendall(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 10\r\n\r\n")
         assert read_all(client).endswith(b"denied")
-        assert wait_until(lambda: not server.state.connections)
+        assert wait_until(lambda: not server.connections())
 
 
 def test_a_malformed_request_behind_another_waits_for_its_turn(server: Running) -> None:
@@ -459,10 +484,3 @@ def test_large_bodies_arrive_whole(server: Running) -> None:
         assert read_response(client)[1] == b"got 20000000"
         client.sendall(b"GET /again HTTP/1.1\r\n" + HOST + b"\r\n")
         assert b"/again" in read_response(client)[1]
-
-
-def test_tls_to_a_port_without_it_is_told(server: Running, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    hello = bytes.fromhex("16030100c8010000c40303")
-    assert b"This port does not speak TLS" in server.exchange(hello)
-    assert "Request refused" in caplog.text

@@ -1379,7 +1379,7 @@ class Core:
             StoreError: something acknowledged in a weaker mode than `sync` could not be written.
         """
 
-    def accept(self, scope: MutableMapping[str, Any], mount_length: int) -> Request | Form | Response:
+    def accept(self, scope: MutableMapping[str, Any], mount_length: int) -> Request | Form | Response | Postponed:
         """Verify and type a request, without blocking.
 
         Args:
@@ -1388,7 +1388,8 @@ class Core:
             mount_length: how many bytes at the beginning of the path are signed, and name neither bucket nor key.
 
         Returns:
-            The request to go on with, the form whose fields make it, or the response that refuses it.
+            The request to go on with, the form whose fields make it, the response that refuses it, or what a worker has to
+            accept, because that needs what only the disk may have.
         """
 
     def start(self, request: Request, body: bytes, slot: int) -> Response | None:
@@ -1400,7 +1401,7 @@ class Core:
 
     def finish(
         self,
-        admission: Request | Form | Response,
+        admission: Request | Form | Response | Postponed,
         response: Response | None,
         scope: MutableMapping[str, Any] | None = None,
         mount_length: int = 0,
@@ -1828,10 +1829,20 @@ class Request:
         """
 
 @final
+class Postponed:
+    """A request that a worker accepts, before anything of its body, or of the file of its form, is received."""
+
+    def begin(self, slot: int) -> None:
+        """Have a worker accept it. One completion for `slot` follows: None."""
+
+    def take(self) -> Request | Response:
+        """After the completion: the request to go on with, or the response that refuses it."""
+
+@final
 class Form:
     """An upload by an HTML form whose file has not begun. Its fields are verified once they are all there."""
 
-    def push(self, piece: bytes, last: bool) -> tuple[Request | Response, int] | None:
+    def push(self, piece: bytes, last: bool) -> tuple[Postponed | Response, int] | None:
         """Take one received piece of the body.
 
         Args:
@@ -1839,8 +1850,8 @@ class Form:
             last: no more follow. Then there is always an admission.
 
         Returns:
-            The request to go on with, or the response that refuses it, and how many bytes of `piece` are no part of the
-            file. None: more of the body is needed.
+            What a worker has to accept, or the response that refuses the form, and how many bytes of `piece` are no part
+            of the file. None: more of the body is needed.
 
         Raises:
             RuntimeError: there was an admission before.

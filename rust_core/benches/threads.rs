@@ -97,7 +97,7 @@ fn rate(server: &Server, gets: &[Signed], threads: usize, arguments: &Arguments)
 
 fn get(server: &Server, responder: &Arc<dyn Responder>, get: &Signed) {
     let ingress = Ingress::now("127.0.0.1", false, 0);
-    let Begun::Request(request) = get.head(|head| server.gateway.begin(head, &ingress, responder)) else {
+    let Begun::Accepted(Ok(request)) = get.head(|head| server.gateway.begin(head, &ingress, responder)) else {
         panic!("the head is taken");
     };
     let answer = Arc::clone(&request).start(&[], 0).expect("at hand, because it was just read");

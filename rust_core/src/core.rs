@@ -18,7 +18,8 @@ use super::events::{EventDeliveries, EventListener, EventsStats, ListeningPermit
 use super::requests::done::{self, PyAdmission, PyStages};
 use super::requests::head::{self, ScopeHead, byte_pairs, header_objects};
 use super::requests::{
-    Description, Diagnosis, ErrorNote, EventLoop, Form, Recovery, Request, RequestLogs, Response, piece_object,
+    Description, Diagnosis, ErrorNote, EventLoop, Form, Postponed, Recovery, Request, RequestLogs, Response,
+    accepted_object, piece_object,
 };
 use super::store::{
     CheckProgress, KeyringKeys, KeyringOptions, Opened, Options, PyKeyring, Report, SalvageReport, ScrubState,
@@ -215,8 +216,9 @@ impl Core {
         .map_err(store_error)
     }
 
-    /// Verifies the head of a request: returns a Request, the Form that makes one, or the Response that refuses it. The
-    /// first `mount_length` bytes of the path are signed, and name neither bucket nor key.
+    /// Verifies the head of a request: returns a Request, the Form that makes one, the Response that refuses it, or
+    /// Postponed, because only a worker can tell. The first `mount_length` bytes of the path are signed, and name neither
+    /// bucket nor key.
     fn accept<'py>(
         &self,
         py: Python<'py>,
@@ -227,15 +229,13 @@ impl Core {
         let scope = ScopeHead::of(scope)?;
         let pairs = scope.pairs();
         match self.gateway.begin(&scope.head(&pairs)?, &ingress, &self.responder) {
-            Begun::Request(inner) => Ok(Bound::new(py, Request { inner })?.into_any()),
+            Begun::Accepted(accepted) => accepted_object(py, &self.responder, accepted, ingress.began),
             Begun::Form(head) => {
                 let (gateway, responder) = (Arc::clone(&self.gateway), Arc::clone(&self.responder));
                 Ok(Bound::new(py, Form::new(gateway, responder, head))?.into_any())
             }
-            Begun::Refused(answer, trace) => {
-                let mut response = Response::new(py, &self.responder, *answer)?;
-                (response.summary.began, response.summary.trace) = (Some(ingress.began), trace);
-                Ok(Bound::new(py, response)?.into_any())
+            Begun::Postponed(inner) => {
+                Ok(Bound::new(py, Postponed::new(inner, &self.responder, &Arc::default()))?.into_any())
             }
         }
     }

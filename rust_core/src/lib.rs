@@ -30,6 +30,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::PyKeyring>()?;
     module.add_class::<requests::Request>()?;
     module.add_class::<requests::Form>()?;
+    module.add_class::<requests::Postponed>()?;
     module.add_class::<requests::BodySink>()?;
     module.add_class::<requests::RequestLogs>()?;
     module.add_class::<admin::UsageCounts>()?;

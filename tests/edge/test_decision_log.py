@@ -15,6 +15,10 @@ from tests.fixtures.waiting import wait_until
 READ = {"Sid": "Read", "Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/*"}
 KEEP = {"Sid": "Keep", "Effect": "Deny", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::photos/kept/*"}
 DELETE = {"Effect": "Allow", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::photos/*"}
+TAGGED = {
+    "Sid": "Tagged", "Effect": "Allow", "Action": "s3:GetObjectVersion", "Resource": "arn:aws:s3:::photos/*",
+    "Condition": {"StringEquals": {"s3:ExistingObjectTag/open": "yes"}},
+}  # fmt: skip
 USERS = {"Sid": "NoUsers", "Effect": "Deny", "Action": "iam:*User", "Resource": "*"}
 HIDE = {
     "Sid": "Hide", "Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/hidden",
@@ -32,10 +36,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         s3, iam = running.client(), running.client("iam")
         s3.create_bucket(Bucket="photos")
         for key in ("a.jpg", "hidden", "kept/b.jpg", "c.jpg"):
-            s3.put_object(Bucket="photos", Key=key, Body=b"x")
+            s3.put_object(Bucket="photos", Key=key, Body=b"x", Tagging="open=yes" if key == "a.jpg" else "")
         s3.put_bucket_policy(Bucket="photos", Policy=document(HIDE))
         iam.create_user(UserName="alice")
-        iam.put_user_policy(UserName="alice", PolicyName="own", PolicyDocument=document(READ, KEEP, DELETE, USERS))
+        iam.put_user_policy(
+            UserName="alice", PolicyName="own", PolicyDocument=document(READ, KEEP, DELETE, USERS, TAGGED)
+        )
         yield running
 
 
@@ -102,6 +108,20 @@ def test_the_statement_that_denies(server: Running, alice: Any) -> None:
     said = logged(server, request_id)
     assert "statement 2 Keep of AIDA" in said
     assert "/own denies s3:DeleteObject" in said
+
+
+@pytest.mark.parametrize(("key", "decision"), [("a.jpg", "allowed"), ("c.jpg", "denied")])
+def test_what_a_worker_decides_is_noted_once(server: Running, alice: Any, key: str, decision: str) -> None:
+    # What a version has for tags is never in memory.
+    named = {"Bucket": "photos", "Key": key, "VersionId": "null"}
+    if decision == "allowed":
+        request_id = alice.get_object(**named)["ResponseMetadata"]["RequestId"]
+    else:
+        request_id, _ = refused(alice.get_object, **named)
+    line = line_of(server, request_id)
+    assert (line["operation"], line["key"]) == ("GetObject", key)
+    (made,) = line["decisions"]
+    assert (made["action"], made["decision"], made.get("count", 1)) == ("s3:GetObjectVersion", decision, 1)
 
 
 def test_the_policy_of_a_bucket_denies(server: Running, alice: Any) -> None:

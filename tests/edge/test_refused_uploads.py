@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +98,29 @@ def test_100_comes_once_the_verdict_is_good(signer: Signer, key: str) -> None:
         assert connection.response().status == 200
         connection.send(signer.request("GET", key))
         assert connection.response().body == b"hello"
+
+
+def test_100_waits_for_a_decision_on_what_only_the_index_has(server: orcas.Server, signer: Signer) -> None:
+    client = Target(server).client()
+    client.create_bucket(Bucket="tagged")
+    client.delete_public_access_block(Bucket="tagged")
+    put = {"Effect": "Allow", "Principal": "*", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::tagged/*"}
+    condition = {"StringEquals": {"s3:ExistingObjectTag/open": "yes"}}
+    tag_it = put | {"Action": "s3:PutObjectTagging", "Condition": condition}
+    client.put_bucket_policy(Bucket="tagged", Policy=json.dumps({"Statement": [put, tag_it]}))
+    for key, tag, first in (("open", "yes", b"HTTP/1.1 100 "), ("closed", "no", b"HTTP/1.1 403 ")):
+        client.put_object(Bucket="tagged", Key=key, Body=b"old", Tagging=f"open={tag}")
+        # Until these are counted, the index follows.
+        assert signer.roundtrip(signer.request("GET", "/_orcas/admin/stats")).status == 200
+        head = f"PUT /tagged/{key} HTTP/1.1\r\nHost: {signer.host}\r\nX-Amz-Tagging: a=b\r\nContent-Length: {LARGE}\r\n"
+        with signer.connect() as connection:
+            connection.send(f"{head}Expect: 100-continue\r\n\r\n".encode())
+            assert connection.sock.recv(1 << 16).startswith(first)
+            if tag == "yes":
+                connection.send(bytes(LARGE))
+                assert connection.response().status == 200
+    sizes = {each["Key"]: each["Size"] for each in client.list_objects_v2(Bucket="tagged")["Contents"]}
+    assert sizes == {"open": LARGE, "closed": 3}
 
 
 def test_a_body_sent_with_its_head_needs_no_100(signer: Signer, key: str) -> None:

@@ -15,7 +15,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from orcas.edge import Form, Request, Response
+from orcas.edge import Form, Postponed, Request, Response
 from orcas.errors import UnavailableError
 from orcas.http.extensions import REFUSED, RESPONSE
 from orcas.http.refusals import FAILED
@@ -106,6 +106,8 @@ class Dispatcher:
         sent = False
         try:
             try:
+                if isinstance(admission, Postponed):
+                    admission = await self._store.accepted(admission)
                 if isinstance(admission, Request):
                     response = await self._execute(admission, scope, receive)
                     if response.lacks_object and self.origins is not None:
@@ -174,6 +176,8 @@ class Dispatcher:
         self._core.pass_on(request, scope)
         admission = self._core.accept(scope, self._mount_length)
         assert not isinstance(admission, Form)
+        if isinstance(admission, Postponed):
+            admission = await self._store.accepted(admission)
         return admission, None
 
     async def _answered(self, admission: Request | Response, receive: Receive) -> Response:
@@ -213,10 +217,10 @@ class Dispatcher:
             self._core.finish(admission, response)
         return response
 
-    async def _upload(self, admission: Request | Form | Response, body: bytes) -> Response:
+    async def _upload(self, admission: Request | Form | Response | Postponed, body: bytes) -> Response:
         if not isinstance(admission, Request):
-            if isinstance(admission, Form):
-                raise TypeError("the server sends no forms")
+            if not isinstance(admission, Response):
+                raise TypeError("the server sends no forms, and root has signed what it sends")
             return admission
         pieces = [body[at : at + _PIECE_BYTES] for at in range(0, len(body), _PIECE_BYTES)]
 
@@ -300,8 +304,8 @@ class Dispatcher:
         self._store.close()
 
 
-def _trace_id(admission: Request | Form | Response) -> str | None:
-    return None if isinstance(admission, Form) else admission.trace_id
+def _trace_id(admission: Request | Form | Response | Postponed) -> str | None:
+    return None if isinstance(admission, Form | Postponed) else admission.trace_id
 
 
 def _is_visit(scope: Scope) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from orcas._core import FLOW_STOP, FLOW_WAIT, PLAN_RUN, PLAN_STREAM, Response
+from orcas._core import FLOW_STOP, FLOW_WAIT, PLAN_RUN, PLAN_STREAM, Postponed, Response
 from orcas.http.extensions import MORE
 from orcas.http.incomplete import STRANGERS_SHARE, IncompleteBodies
 
@@ -54,6 +54,13 @@ class Store:
     def close(self) -> None:
         """Stop listening for completions."""
         self._loop.remove_reader(self._core.fileno())
+
+    async def accepted(self, postponed: Postponed) -> Request | Response:
+        """What becomes of a request that a worker accepts. None of its body is received before."""
+        slot = self._take_slot()
+        postponed.begin(slot)
+        await self._completion(slot)
+        return postponed.take()
 
     def execute(self, request: Request, receive: Receive) -> Awaitable[Response]:
         """Execute a request, and receive its body as it plans to.
@@ -186,7 +193,8 @@ class Store:
         Raises:
             ClientDisconnectedError: the client disconnected; nothing was stored.
         """
-        admission, begun = await self._read_fields(form, receive)
+        read, begun = await self._read_fields(form, receive)
+        admission = await self.accepted(read) if isinstance(read, Postponed) else read
         if isinstance(admission, Response):
             return admission
         rest: Message | None = begun
@@ -200,8 +208,8 @@ class Store:
 
         return await execute(admission, receive=receive_file)
 
-    async def _read_fields(self, form: Form, receive: Receive) -> tuple[Request | Response, Message]:
-        """Receive what comes before the file. Returns the admission, and a message with what has arrived of the file."""
+    async def _read_fields(self, form: Form, receive: Receive) -> tuple[Postponed | Response, Message]:
+        """Receive what comes before the file. Returns what follows, and a message with what has arrived of the file."""
         sender: Sender | None = None
         try:
             while True:
@@ -211,8 +219,8 @@ class Store:
                 piece = message["body"]
                 read = form.push(piece, not message["more_body"])
                 if read is not None:
-                    admission, taken = read
-                    return admission, {**message, "body": piece[taken:]}
+                    postponed, taken = read
+                    return postponed, {**message, "body": piece[taken:]}
                 sender = message.get(MORE)
                 if sender is not None:
                     self.strangers.grow(sender, len(piece))

@@ -106,7 +106,8 @@ impl Server {
 
     pub fn accept(&self, head: &RequestHead<'_>) -> Arc<dyn Request> {
         self.gateway
-            .accept(head, &Ingress::now("127.0.0.1", false, 0), &self.responder)
+            .accept(head, &Ingress::now("127.0.0.1", false, 0), &self.responder, false)
+            .expect("memory has what it needs")
             .map_err(|answer| answer.status)
             .expect("the head is taken")
     }

@@ -7,6 +7,7 @@ use pyo3::types::PyDict;
 use super::answer::Response;
 use super::form::Form;
 use super::head::{ScopeHead, address, client, field};
+use super::postponed::Postponed;
 use super::request::Request;
 use orcas_gateway::accounting::request_log::Logged;
 use orcas_gateway::accounting::traced::{Stages, Traced};
@@ -23,6 +24,7 @@ pub enum PyAdmission<'py> {
     Form(Bound<'py, Form>),
     /// A refusal.
     Response(Bound<'py, Response>),
+    Postponed(Bound<'py, Postponed>),
 }
 
 impl PyAdmission<'_> {
@@ -35,6 +37,7 @@ impl PyAdmission<'_> {
                 None => Admission::Form(&form.get().tally),
             },
             Self::Response(refusal) => Admission::Refusal(&refusal.get().summary),
+            Self::Postponed(postponed) => Admission::Postponed(&postponed.get().inner),
         }
     }
 }

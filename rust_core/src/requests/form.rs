@@ -7,7 +7,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use super::answer::Response;
-use super::request::Request;
+use super::postponed::Postponed;
 use orcas_gateway::accounting::tally::Tally;
 use orcas_gateway::{FormAdmission, FormHead, Gateway, Responder};
 
@@ -20,20 +20,20 @@ pub struct Form {
     head: Mutex<Option<Box<FormHead>>>,
     pub tally: Arc<Tally>,
     /// The request that it has made.
-    pub made: OnceLock<Arc<dyn orcas_gateway::Request>>,
+    pub made: Arc<OnceLock<Arc<dyn orcas_gateway::Request>>>,
 }
 
 impl Form {
     pub fn new(gateway: Arc<Gateway>, responder: Arc<dyn Responder>, head: Box<FormHead>) -> Self {
         let tally = Arc::clone(head.tally());
-        Self { gateway, responder, head: Mutex::new(Some(head)), tally, made: OnceLock::new() }
+        Self { gateway, responder, head: Mutex::new(Some(head)), tally, made: Arc::default() }
     }
 }
 
 #[pymethods]
 impl Form {
     /// Takes one received piece of the body; `last`: no more follow. Once the file begins or the form is refused:
-    /// the Request, or the Response that refuses it, and how many bytes of the piece come before the file.
+    /// the request as Postponed, or the Response that refuses it, and how many bytes of the piece come before the file.
     fn push<'py>(&self, py: Python<'py>, piece: &[u8], last: bool) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
         let mut head = self.head.lock();
         let form = head.take().ok_or_else(|| PyRuntimeError::new_err("the fields of the form are read"))?;
@@ -43,8 +43,8 @@ impl Form {
                 Ok(None)
             }
             Ok(FormAdmission { request: Ok(inner), taken }) => {
-                self.made.get_or_init(|| Arc::clone(&inner));
-                Ok(Some((Bound::new(py, Request { inner })?.into_any(), taken)))
+                let postponed = Postponed::new(inner, &self.responder, &self.made);
+                Ok(Some((Bound::new(py, postponed)?.into_any(), taken)))
             }
             Ok(FormAdmission { request: Err(answer), taken }) => {
                 let answer = Response::new(py, &self.responder, *answer)?;

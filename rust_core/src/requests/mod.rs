@@ -8,6 +8,7 @@ mod event_loop;
 mod form;
 pub(crate) mod head;
 pub(crate) mod piece;
+mod postponed;
 mod request;
 mod request_logs;
 
@@ -15,6 +16,7 @@ pub(crate) use answer::{Download, ErrorNote, Response, piece_object};
 pub(crate) use describe::{Description, Diagnosis, Recovery};
 pub(crate) use event_loop::EventLoop;
 pub(crate) use form::Form;
+pub(crate) use postponed::{Postponed, accepted_object};
 pub(crate) use request::{
     BodySink, FLOW_MORE, FLOW_STOP, FLOW_WAIT, PLAN_IN_PIECES, PLAN_RUN, PLAN_STREAM, Request, names_bucket,
 };

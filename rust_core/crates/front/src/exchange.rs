@@ -28,8 +28,8 @@ use crate::waits::Slot;
 use orcas_bodies::stream::{Flow, PIECE_MAX};
 use orcas_gateway::gateway::now_ms;
 use orcas_gateway::{
-    Begun, BodyPlan, Completion, FormAdmission, FormHead, Ingress, Reply, Request, Responder, Response as Answer,
-    ResponseBody, ResponseSummary,
+    Accepted, Begun, BodyPlan, Completion, FormAdmission, FormHead, Ingress, Postponed, Reply, Request, Responder,
+    Response as Answer, ResponseBody, ResponseSummary,
 };
 
 /// Answers one request of a connection with this origin.
@@ -76,13 +76,9 @@ impl Exchange {
         };
         let life = |admitted| Life::new(shared, &self.conn, (&head, self.origin), admitted);
         let (life, answered) = match begun {
-            Begun::Request(request) => {
-                let life = life(Admitted::Request(Arc::clone(&request)));
-                // The application writes down first who changes who may do what.
-                let answered = match request.audited() {
-                    Some(_) => Err(Stop::Passed),
-                    None => self.execute(&request, &mut body).await,
-                };
+            Begun::Accepted(accepted) => {
+                let life = life(Admitted::of(&accepted, began));
+                let answered = self.go_on(accepted, &head, &mut body).await;
                 (life, answered)
             }
             Begun::Form(form) => {
@@ -90,12 +86,12 @@ impl Exchange {
                 let answered = self.submit(form, &mut body, &mut life.admitted).await;
                 (life, answered)
             }
-            Begun::Refused(answer, trace) => {
-                let mut summary = ResponseSummary::of(&answer);
-                (summary.began, summary.trace) = (Some(began), trace);
-                let is_for_another = route::is_for_another_service(&head);
-                let answered = if is_for_another { Err(Stop::Passed) } else { Ok(*answer) };
-                (life(Admitted::Refused(Box::new(summary))), answered)
+            Begun::Postponed(postponed) => {
+                let mut life = life(Admitted::Postponed(Arc::clone(&postponed)));
+                let accepted = self.accepted(&postponed).await;
+                life.admitted = Admitted::of(&accepted, began);
+                let answered = self.go_on(accepted, &head, &mut body).await;
+                (life, answered)
             }
         };
         match answered {
@@ -120,6 +116,25 @@ impl Exchange {
             mount_length: 0,
             began: Instant::now(),
             time_ms: now_ms(),
+        }
+    }
+
+    /// What becomes of a request that a worker accepts.
+    async fn accepted(&self, postponed: &Arc<Postponed>) -> Accepted {
+        let slot = self.slot();
+        postponed.begin(slot.number());
+        slot.wait().await;
+        postponed.take()
+    }
+
+    /// Executes a request that was accepted, unless it is for the application.
+    async fn go_on(&self, accepted: Accepted, head: &Head, body: &mut Receiving) -> Result<Answer, Stop> {
+        match accepted {
+            // The application writes down first who changes who may do what.
+            Ok(request) if request.audited().is_some() => Err(Stop::Passed),
+            Ok(request) => self.execute(&request, body).await,
+            Err(_) if route::is_for_another_service(head) => Err(Stop::Passed),
+            Err(refusal) => Ok(*refusal.answer),
         }
     }
 
@@ -252,7 +267,11 @@ impl Exchange {
                     form = same;
                     counted.grow(piece.len());
                 }
-                Ok(FormAdmission { request: Ok(request), taken }) => {
+                Ok(FormAdmission { request: Ok(postponed), taken }) => {
+                    let request = match self.accepted(&postponed).await {
+                        Ok(request) => request,
+                        Err(refusal) => return Ok(*refusal.answer),
+                    };
                     drop(counted);
                     *admitted = Admitted::Request(Arc::clone(&request));
                     if request.audited().is_some() {

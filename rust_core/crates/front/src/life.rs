@@ -2,6 +2,7 @@
 //! dropped, or by the application that it is passed on to.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::connections::conn::Conn;
 use crate::context::Shared;
@@ -10,7 +11,9 @@ use crate::origin::Origin;
 use orcas_gateway::accounting::request_log::Logged;
 use orcas_gateway::accounting::tally::{Delivery, Tally};
 use orcas_gateway::accounting::traced::{Stages, Traced};
-use orcas_gateway::{Admission, Description, Done, ErrorNote, Gateway, Request, ResponseSummary};
+use orcas_gateway::{
+    Accepted, Admission, Description, Done, ErrorNote, Gateway, Postponed, Refusal, Request, ResponseSummary,
+};
 use orcas_http::hex;
 use orcas_s3::header_block::HeaderBlock;
 use orcas_telemetry::metrics::requests::Finished;
@@ -21,16 +24,31 @@ pub enum Admitted {
     Request(Arc<dyn Request>),
     /// A form whose fields have made no request yet.
     Form(Arc<Tally>),
+    /// Not accepted yet.
+    Postponed(Arc<Postponed>),
     /// Refused; this is its answer, too.
     Refused(Box<ResponseSummary>),
 }
 
 impl Admitted {
+    /// What was accepted or refused, of a head that came at `began`.
+    pub fn of(accepted: &Accepted, began: Instant) -> Self {
+        match accepted {
+            Ok(request) => Self::Request(Arc::clone(request)),
+            Err(Refusal { answer, trace }) => {
+                let mut summary = ResponseSummary::of(answer);
+                (summary.began, summary.trace) = (Some(began), trace.clone());
+                Self::Refused(Box::new(summary))
+            }
+        }
+    }
+
     /// As the gateway knows it.
     fn admission(&self) -> Admission<'_> {
         match self {
             Self::Request(request) => Admission::Request(&**request),
             Self::Form(tally) => Admission::Form(tally),
+            Self::Postponed(postponed) => Admission::Postponed(postponed),
             Self::Refused(summary) => Admission::Refusal(summary),
         }
     }

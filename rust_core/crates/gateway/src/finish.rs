@@ -10,6 +10,7 @@ use crate::admission::accept::announced;
 use crate::admission::bounds::rates::{charge, give_back};
 use crate::admission::decision_log::LoggedDecisions;
 use crate::gateway::{Gateway, now_ms};
+use crate::postponed::Postponed;
 use crate::requests::request::Request;
 use crate::requests::response::{Response, ResponseBody};
 use orcas_http::Headers;
@@ -67,6 +68,8 @@ pub enum Admission<'a> {
     Request(&'a dyn Request),
     /// A form whose fields have made no request.
     Form(&'a Tally),
+    /// A request that was not accepted yet.
+    Postponed(&'a Postponed),
     Refusal(&'a ResponseSummary),
 }
 
@@ -75,7 +78,7 @@ impl<'a> Admission<'a> {
     pub fn trace(&self) -> Option<&'a Trace> {
         match self {
             Self::Request(request) => request.tally().trace.as_deref(),
-            Self::Form(_) => None,
+            Self::Form(_) | Self::Postponed(_) => None,
             Self::Refusal(refusal) => refusal.trace.as_deref(),
         }
     }
@@ -95,7 +98,7 @@ impl<'a> Done<'a> {
     pub fn request(&self) -> Option<&'a dyn Request> {
         match self.admission {
             Admission::Request(request) => Some(request),
-            Admission::Form(_) | Admission::Refusal(_) => None,
+            Admission::Form(_) | Admission::Postponed(_) | Admission::Refusal(_) => None,
         }
     }
 
@@ -104,6 +107,7 @@ impl<'a> Done<'a> {
         match self.admission {
             Admission::Request(request) => request.judged(),
             Admission::Form(_) => self.response.and_then(|response| response.judged.as_deref()),
+            Admission::Postponed(_) => None,
             Admission::Refusal(refusal) => refusal.judged.as_deref(),
         }
     }
@@ -114,6 +118,7 @@ impl<'a> Done<'a> {
                 (Some(request.operation()), Some(request.tally().began), request.tally().received())
             }
             Admission::Form(tally) => (Some(Operation::PostObject), Some(tally.began), tally.received()),
+            Admission::Postponed(postponed) => (postponed.operation, Some(postponed.began), 0),
             Admission::Refusal(refusal) => (refusal.operation, refusal.began, 0),
         };
         let now = Instant::now();

@@ -16,6 +16,7 @@ pub mod gateway;
 mod listening;
 mod objects;
 mod operations;
+mod postponed;
 pub mod requests;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ pub use finish::{Admission, Done, ResponseSummary};
 pub use gateway::{Gateway, GatewayOptions, PublicAccess};
 pub use listening::Listening;
 pub use orcas_s3::event_targets::EventTarget;
+pub use postponed::{Accepted, Postponed, Refusal};
 pub use requests::body_plan::BodyPlan;
 pub use requests::reply::{Completion, Reply, Responder};
 pub use requests::request::Request;

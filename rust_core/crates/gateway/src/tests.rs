@@ -15,6 +15,7 @@ mod identities;
 mod instant;
 mod options;
 mod pooling;
+mod postponed;
 mod pulled;
 mod website;
 mod workers;
@@ -25,8 +26,8 @@ use std::time::{Duration, Instant};
 
 use crate::gateway::now_ms;
 use crate::{
-    BodyPlan, Completion, Gateway, GatewayOptions, Identities, IdentityTables, Ingress, Reply, Request, Responder,
-    Response, ResponseBody,
+    Begun, BodyPlan, Completion, Gateway, GatewayOptions, Identities, IdentityTables, Ingress, Postponed, Reply,
+    Request, Responder, Response, ResponseBody,
 };
 use orcas_bodies::stream::Flow;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
@@ -156,6 +157,10 @@ impl Fixture {
         extra: &[(&str, &str)],
         body: &[u8],
     ) -> Result<Arc<dyn Request>, Box<Response>> {
+        self.settled(self.begin_as(signer, method, target, extra, body))
+    }
+
+    fn begin_as(&self, signer: &Signer, method: &str, target: &str, extra: &[(&str, &str)], body: &[u8]) -> Begun {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let length = body.len().to_string();
         let mut list: Vec<(&str, &str)> = vec![("host", "localhost:9000"), ("content-length", &length)];
@@ -180,7 +185,27 @@ impl Fixture {
         let borrowed: Vec<(&[u8], &[u8])> = owned.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
         let headers = Headers::new(&borrowed);
         let head = RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: query.as_bytes(), headers };
-        self.gateway.accept(&head, &near(0), &self.responder())
+        self.gateway.begin(&head, &near(0), &self.responder())
+    }
+
+    fn begun(&self, head: &RequestHead<'_>, ingress: &Ingress) -> Result<Arc<dyn Request>, Box<Response>> {
+        self.settled(self.gateway.begin(head, ingress, &self.responder()))
+    }
+
+    /// What becomes of a request that has no form.
+    fn settled(&self, begun: Begun) -> Result<Arc<dyn Request>, Box<Response>> {
+        match begun {
+            Begun::Accepted(accepted) => accepted.map_err(|refusal| refusal.answer),
+            Begun::Postponed(postponed) => self.accepted(&postponed),
+            Begun::Form(_) => panic!("a form"),
+        }
+    }
+
+    /// What becomes of a request that a worker accepts.
+    fn accepted(&self, postponed: &Arc<Postponed>) -> Result<Arc<dyn Request>, Box<Response>> {
+        postponed.begin(0);
+        assert!(matches!(self.wait(), Completion::Resume));
+        postponed.take().map_err(|refusal| refusal.answer)
     }
 
     /// The next completion.
@@ -415,7 +440,7 @@ fn only_root_may_ask_and_nobody_learns_of_buckets_first() {
     }
     let list: [(&[u8], &[u8]); 1] = [(b"host", b"localhost")];
     let head = RequestHead { method: b"GET", path: b"/missing/k", query: b"", headers: Headers::new(&list) };
-    assert_eq!(code(&fixture.gateway.accept(&head, &near(0), &fixture.responder()).err().unwrap()), "AccessDenied");
+    assert_eq!(code(&fixture.begun(&head, &near(0)).err().unwrap()), "AccessDenied");
     assert_eq!(code(&fixture.call("GET", "/missing/k", &[], b"")), "NoSuchBucket");
 }
 
@@ -490,7 +515,7 @@ fn whatever_a_head_holds_it_gets_an_answer() {
         let raw = [b"/bucket/".as_slice(), &path].concat();
         let list: Vec<(&[u8], &[u8])> = vec![(b"host", b"localhost"), (name.as_bytes(), &value)];
         let head = RequestHead { method: b"PUT", path: &raw, query: query.as_bytes(), headers: Headers::new(&list) };
-        let answer = fixture.gateway.accept(&head, &near(0), &fixture.responder()).err().unwrap();
+        let answer = fixture.begun(&head, &near(0)).err().unwrap();
         prop_assert!((400..500).contains(&answer.status));
         let (described, diagnosis) = (fixture.gateway.describe(&head, 0), fixture.gateway.diagnose(&head));
         prop_assert_eq!((described.access_key, diagnosis.and_then(|it| it.explanation)), (None, None));

@@ -23,7 +23,7 @@ impl Gateway {
                 let steps = tally.stopwatch.as_ref().map(|stopwatch| stopwatch.steps());
                 (Some(tally.began), tally.accepted, tally.ended(), steps.unwrap_or_default())
             }
-            Admission::Form(_) => (None, None, None, Vec::new()),
+            Admission::Form(_) | Admission::Postponed(_) => (None, None, None, Vec::new()),
             Admission::Refusal(refusal) => (refusal.began, Some(refusal.ready), None, Vec::new()),
         };
         let seconds = |from: Option<Instant>, to: Option<Instant>| match (from, to) {

@@ -1,6 +1,7 @@
 //! From a request head to an authenticated, typed request.
 //!
-//! The signature is verified and the request authorized before anything in the store is looked at.
+//! The signature is verified and the request authorized before anything in the store is looked at. Nothing here waits for
+//! the disk, except on a worker.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -45,27 +46,36 @@ pub type Refused = Box<Response>;
 struct Resolved {
     operation: Option<Operation>,
     judged: Option<Arc<LoggedDecisions>>,
+    /// An access decision needs what only the index has.
+    is_postponed: bool,
 }
 
 impl Gateway {
-    /// Verifies and types a request. A refusal of a request with a body also ends its connection.
+    /// Verifies and types a request. A refusal of a request with a body also ends its connection. `None`: an access decision
+    /// needs what only the index has, so the head is to be accepted `again`, on a worker, where there always is a result.
     pub fn accept(
         self: &Arc<Self>,
         head: &RequestHead<'_>,
         ingress: &Ingress,
         responder: &Arc<dyn Responder>,
-    ) -> Result<Arc<dyn Request>, Refused> {
+        again: bool,
+    ) -> Option<Result<Arc<dyn Request>, Refused>> {
         let mount_length = ingress.mount_length;
         let closing = |answer: Response| Box::new(if has_body(&head.headers) { answer.closing() } else { answer });
         if let Some(bucket) = self.website_bucket(head) {
-            return self.accept_page(head, ingress, responder, bucket).map_err(|answer| closing(*answer));
+            let accepted = self.accept_page(head, ingress, responder, bucket)?;
+            return Some(accepted.map_err(|answer| closing(*answer)));
         }
         if head.method == b"OPTIONS" {
-            return Err(closing(self.preflight(head, mount_length)));
+            return Some(Err(closing(self.preflight(head, mount_length))));
         }
         let cors = self.cors_lines(head, mount_length);
         let mut resolved = Resolved::default();
-        self.read(head, ingress, responder, &cors, &mut resolved).map_err(|mut problem| {
+        let read = self.read(head, (ingress, responder), &cors, again, &mut resolved);
+        if resolved.is_postponed {
+            return None;
+        }
+        Some(read.map_err(|mut problem| {
             let claim = names_claim(&problem.error).then(|| claimed_signature(head)).flatten();
             if let Some((access_key, signature)) = claim {
                 problem.error = with_claim(problem.error, access_key.as_bytes(), signature.as_bytes());
@@ -76,7 +86,7 @@ impl Gateway {
                 None => envelope.problem(problem),
             };
             closing(Response { operation: resolved.operation, judged: resolved.judged, ..answer })
-        })
+        }))
     }
 
     /// What the answer to a refused head says about its signature: as S3, what was signed if the signature is wrong; in
@@ -89,19 +99,19 @@ impl Gateway {
         explanation.map(|explanation| Diagnosis { cause: None, explanation: Some(explanation) })
     }
 
-    /// `resolved` is set as soon as it is known what is asked for.
+    /// `resolved` is set as soon as it is known what is asked for. Limits have counted what is accepted `again`.
     fn read(
         self: &Arc<Self>,
         head: &RequestHead<'_>,
-        ingress: &Ingress,
-        responder: &Arc<dyn Responder>,
+        (ingress, responder): (&Ingress, &Arc<dyn Responder>),
         cors: &CorsLines,
+        again: bool,
         resolved: &mut Resolved,
     ) -> Result<Arc<dyn Request>, Problem> {
         let identities = self.identities();
         let requirements = self.requirements(ingress.time_ms);
         let (authenticated, requester) = self.authenticate(&identities, head, &requirements, ingress.client)?;
-        if let Some(limits) = &requester.limits {
+        if let Some(limits) = requester.limits.as_ref().filter(|_| !again) {
             admit(limits, requirements.now_unix_ms, announced(&head.headers))?;
         }
         let query = authenticated.query;
@@ -124,16 +134,29 @@ impl Gateway {
         let sender = Sender { requester, how: authenticated.how, payload: &authenticated.payload };
         let mut context =
             RequestContext::new((self, responder), ingress, head, sender, (operation, &target, query), cors);
+        let authorized = self.read_authorized(&mut context, &identities, &mut resolved.judged);
+        resolved.is_postponed = context.is_postponed.get();
+        authorized
+    }
+
+    /// `judged` is set if it is refused by access decisions.
+    fn read_authorized(
+        &self,
+        context: &mut RequestContext<'_>,
+        identities: &Identities,
+        judged: &mut Option<Arc<LoggedDecisions>>,
+    ) -> Result<Arc<dyn Request>, Problem> {
+        let (operation, target) = (context.operation, context.target);
         // A form is authorized by `FormHead`. One that is not signed in its fields is refused by its operation.
         if operation != Operation::PostObject {
-            context.authorize_request(&identities).inspect_err(|_| {
-                resolved.judged = context.decisions.take(&context.requester).map(Arc::new);
+            context.authorize_request(identities).inspect_err(|_| {
+                *judged = context.decisions.take(&context.requester).map(Arc::new);
             })?;
         }
         let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
         check_supported(&row.understood, &context.query, context.headers())?;
         self.check_not_salvage(operation)?;
-        row.accept(&context).map_err(|Problem { error, fault }| {
+        row.accept(context).map_err(|Problem { error, fault }| {
             // Whoever may not be allowed to do it once the body was read learns nothing about buckets and objects.
             let error = if context.is_deferred { ErrorCode::AccessDenied.into() } else { error };
             let upload = context.query.get("uploadId").map(Cow::Borrowed);

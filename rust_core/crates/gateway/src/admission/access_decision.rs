@@ -83,7 +83,8 @@ pub struct Question<'a> {
 }
 
 /// The circumstances of a request, and what the store has of its resource, which is looked up if a policy or an access
-/// control list depends on it.
+/// control list depends on it. Where memory does not have it, a worker reads the index; any other thread postpones the
+/// decision, and what it decides is a denial.
 struct Found<'a> {
     gateway: &'a Gateway,
     bucket: Option<&'a Bucket>,
@@ -93,16 +94,23 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// The version that the request is about, unless it is a delete marker. May read the index.
+    /// The version that the request is about, unless it is a delete marker.
     fn version(&self) -> Result<Option<&Version>, S3Error> {
         let find = || {
             let (Some(bucket), Resource::Object { key, .. }) = (self.bucket, self.resource) else { return Ok(None) };
             let name =
                 self.circumstances.version.map(|id| VersionName::parse("versionId", id.as_bytes())).transpose()?;
             let key = Bytes::copy_from_slice(key);
-            let found = match name {
-                None => self.gateway.engine.object_in(bucket, &key),
-                Some(name) => self.gateway.engine.version_in(bucket, &key, version_id(name)),
+            let engine = &self.gateway.engine;
+            let at_hand = if name.is_none() { engine.try_object_in(bucket, &key) } else { None };
+            let found = match (at_hand, name) {
+                (Some(found), _) => Ok(found),
+                (None, _) if !self.gateway.pool.runs_this_thread() => {
+                    self.circumstances.is_postponed.set(true);
+                    return Err(ErrorCode::AccessDenied.into());
+                }
+                (None, None) => engine.object_in(bucket, &key),
+                (None, Some(name)) => engine.version_in(bucket, &key, version_id(name)),
             };
             let found = found.map_err(|error| Problem::from(error).error)?;
             Ok(found.map(|found| found.object.version.clone()).filter(|version| !version.delete_marker))

@@ -160,6 +160,7 @@ impl RequestContext<'_> {
             part: None,
             is_body_read: self.is_body_read,
             is_uncertain: Cell::new(false),
+            is_postponed: &self.is_postponed,
             decisions: Some(&self.decisions),
         }
     }

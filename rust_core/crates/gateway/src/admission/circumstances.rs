@@ -35,6 +35,9 @@ pub struct Circumstances<'a> {
     pub is_body_read: bool,
     /// Something was asked that only the body of the request says, or the source. An access decision then does not count.
     pub is_uncertain: Cell<bool>,
+    /// Set if something was asked that only the index has, on a thread that must not read it. An access decision then does
+    /// not count, and is to be made on a worker.
+    pub is_postponed: &'a Cell<bool>,
     /// Where access decisions are noted, if the logs want them.
     pub decisions: Option<&'a DecisionLog>,
 }
@@ -100,6 +103,7 @@ impl KeptCircumstances {
             part: None,
             is_body_read: false,
             is_uncertain: Cell::new(false),
+            is_postponed: &Cell::new(false),
             decisions,
         })
     }

@@ -1,8 +1,8 @@
 //! From a form that arrives to an authenticated, typed request.
 //!
 //! The head of the request says only that a form follows, and for which bucket. The fields before the file are read into
-//! memory. Their signature is verified and the upload authorized first, then the policy is judged; only after that is the
-//! store looked at.
+//! memory. On a worker, their signature is verified and the upload authorized first, then the policy is judged; only after
+//! that is the store looked at.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender};
 use crate::gateway::{Gateway, now_ms};
 use crate::operations::PostObject;
+use crate::postponed::{Postponed, Refusal};
 use crate::requests::reply::Responder;
 use crate::requests::request::{Request, TypedRequest};
 use crate::requests::response::{Envelope, Response};
@@ -54,7 +55,7 @@ struct Address {
 
 /// What follows from the fields of a form.
 pub struct FormAdmission {
-    pub request: Result<Arc<dyn Request>, Refused>,
+    pub request: Result<Arc<Postponed>, Refused>,
     /// Bytes of the piece that came last that are no part of the file.
     pub taken: usize,
 }
@@ -123,19 +124,14 @@ impl FormHead {
         let problem = match self.fields.push(piece) {
             Ok(Some(taken)) => {
                 let Self { fields, address, tally } = *self;
-                let mut judged = None;
-                let mut signed = None;
-                let accepted = fields.finish().map_err(Problem::from).and_then(|form| {
-                    let accepted = address.accept(gateway, &form, &mut judged);
-                    accepted.inspect_err(|problem| signed = signed_text(problem, &form))
-                });
-                let request = accepted
-                    .map_err(|problem| Box::new(Response { judged, ..*address.refused(problem, signed, last) }));
-                match &request {
-                    // The rest of the body is counted by the request.
-                    Ok(request) => request.tally().add(tally.received() as usize + taken),
-                    Err(_) => tally.add(piece.len()),
-                }
+                let length = piece.len();
+                let request = match fields.finish() {
+                    Ok(form) => Ok(address.postponed(gateway, form, tally, (length, taken), last)),
+                    Err(error) => {
+                        tally.add(length);
+                        Err(address.refused(error.into(), None, last))
+                    }
+                };
                 return Ok(FormAdmission { request, taken });
             }
             Ok(None) if !last => {
@@ -159,6 +155,33 @@ impl Address {
             None => self.envelope.problem(problem),
         };
         Box::new(if last { answer } else { answer.closing() })
+    }
+
+    /// The request that the fields make. Of the last piece, which has `length` bytes, `taken` belong to them.
+    fn postponed(
+        self,
+        gateway: &Arc<Gateway>,
+        form: Form,
+        tally: Arc<Tally>,
+        (length, taken): (usize, usize),
+        last: bool,
+    ) -> Arc<Postponed> {
+        let (known, responder, envelope) = (Arc::clone(gateway), Arc::clone(&self.responder), self.envelope.clone());
+        let asked = (Some(Operation::PostObject), self.ingress.began);
+        Postponed::new((gateway, &responder), asked, envelope, move || {
+            let mut judged = None;
+            let accepted = self.accept(&known, &form, &mut judged).map_err(|problem| {
+                let signed = signed_text(&problem, &form);
+                let answer = Box::new(Response { judged, ..*self.refused(problem, signed, last) });
+                Refusal { answer, trace: None }
+            });
+            match &accepted {
+                // The rest of the body is counted by the request.
+                Ok(request) => request.tally().add(tally.received() as usize + taken),
+                Err(_) => tally.add(length),
+            }
+            Some(accepted)
+        })
     }
 
     /// `judged` is set if it is refused by access decisions.

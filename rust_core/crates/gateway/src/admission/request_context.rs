@@ -1,7 +1,7 @@
 //! The head of an authenticated request, as operations parse it: bucket, key, and the headers and parameters that
 //! several of them use.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -48,6 +48,8 @@ pub struct RequestContext<'a> {
     pub is_body_read: bool,
     /// An action depends on what the body asks for: it is authorized again once that was read.
     pub is_deferred: bool,
+    /// An access decision needs what only the index has: nothing that was made of the request counts.
+    pub is_postponed: Cell<bool>,
     /// The bucket, once it was looked up: the request counts as one to it.
     pub found: OnceCell<Arc<Bucket>>,
     /// A body follows the head.
@@ -90,6 +92,7 @@ impl<'a> RequestContext<'a> {
             withheld: Withheld::default(),
             is_body_read: false,
             is_deferred: false,
+            is_postponed: Cell::new(false),
             found,
             has_body,
             cors,

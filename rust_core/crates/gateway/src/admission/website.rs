@@ -2,6 +2,7 @@
 //!
 //! These requests are anonymous and read pages of one bucket. Nothing else of the server can be reached there.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::admission::accept::{Refused, below};
@@ -28,15 +29,16 @@ impl Gateway {
         hosted_website(head.headers.get("host").unwrap_or_default(), website)
     }
 
-    /// Types a request for a page of the website of `bucket`.
+    /// Types a request for a page of the website of `bucket`. `None` as of `accept`.
     pub fn accept_page(
         self: &Arc<Self>,
         head: &RequestHead<'_>,
         ingress: &Ingress,
         responder: &Arc<dyn Responder>,
         bucket: String,
-    ) -> Result<Arc<dyn Request>, Refused> {
+    ) -> Option<Result<Arc<dyn Request>, Refused>> {
         let cors = self.cors_lines(head, ingress.mount_length);
+        let is_postponed = Cell::new(false);
         let read = || -> Result<Arc<dyn Request>, Problem> {
             let operation = match head.method {
                 b"GET" => Operation::GetObject,
@@ -51,19 +53,19 @@ impl Gateway {
             let requester = Arc::clone(self.identities().requester("").ok_or(ErrorCode::AccessDenied)?);
             let sender = Sender { requester, how: Authentication::Anonymous, payload: &PayloadMode::Unsigned };
             let asked = (operation, &target, Query::default());
-            TypedRequest::<ReadPage>::accept(&RequestContext::new(
-                (self, responder),
-                ingress,
-                *head,
-                sender,
-                asked,
-                &cors,
-            ))
+            let context = RequestContext::new((self, responder), ingress, *head, sender, asked, &cors);
+            let accepted = TypedRequest::<ReadPage>::accept(&context);
+            is_postponed.set(context.is_postponed.get());
+            accepted
         };
-        read().map_err(|problem| {
+        let accepted = read();
+        if is_postponed.get() {
+            return None;
+        }
+        Some(accepted.map_err(|problem| {
             let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
             Box::new(Envelope { for_browsers: true, ..envelope }.problem(problem))
-        })
+        }))
     }
 }
 

@@ -31,14 +31,15 @@ impl AfterBody {
         asks.then(|| Box::new(Self { kept: KeptCircumstances::of(context), target: context.target.clone() }))
     }
 
-    /// Authorizes the request with what its body asks for. `judged` is set if it is refused by access decisions.
+    /// Authorizes the request with what its body asks for. `judged` is set if it is refused by access decisions. `None`: only
+    /// a worker can tell.
     pub fn authorize_with_body(
         &self,
         (gateway, responder): (&Arc<Gateway>, &Arc<dyn Responder>),
         requester: &Arc<Requester>,
         asked: &AskedByBody,
         judged: &OnceLock<Box<LoggedDecisions>>,
-    ) -> Result<(), Problem> {
+    ) -> Option<Result<(), Problem>> {
         let KeptCircumstances { ingress, how, operation, headers: _, query } = &self.kept;
         let headers = self.kept.with_body(asked);
         let list: Vec<(&[u8], &[u8])> = headers.iter().map(|(name, value)| (&name[..], &value[..])).collect();
@@ -48,10 +49,14 @@ impl AfterBody {
         let mut context = RequestContext::new((gateway, responder), ingress, head, sender, asked, &None);
         context.is_body_read = true;
         let identities = gateway.identities();
-        context.authorize_request(&identities).inspect_err(|_| {
+        let authorized = context.authorize_request(&identities);
+        if context.is_postponed.get() {
+            return None;
+        }
+        Some(authorized.inspect_err(|_| {
             if let Some(made) = context.decisions.take(requester) {
                 judged.get_or_init(|| Box::new(made));
             }
-        })
+        }))
     }
 }

@@ -401,8 +401,8 @@ impl<O: Operation> TypedRequest<O> {
             }
         };
         let Some(upload) = self.input.upload() else {
-            self.authorize_body(&content)?;
-            return O::take(self, content, &digests, slot);
+            return self
+                .once_authorized(content, slot, move |request, content| O::take(request, content, &digests, slot));
         };
         let (engine, size, digests) = (&self.gateway.engine, content.len() as u64, storage_plan.storable(digests));
         let sealing = storage_plan.sealing;
@@ -413,17 +413,25 @@ impl<O: Operation> TypedRequest<O> {
         Ok(self.submit(upload.intent(engine, size, &digests, body, &sealing)?, slot))
     }
 
-    /// Authorizes what the body asks for, if anything.
-    fn authorize_body(&self, content: &[u8]) -> Result<(), Problem> {
-        let Some(after) = &self.after_body else { return Ok(()) };
-        let asked = O::asks(self, content)?;
-        after.authorize_with_body((&self.gateway, &self.responder), &self.requester, &asked, &self.judged)
+    /// Does `work` once what the body asks for, if anything, is authorized. If only a worker can tell, it does both.
+    fn once_authorized(
+        self: &Arc<Self>,
+        content: Bytes,
+        slot: u32,
+        work: impl FnOnce(&Arc<Self>, Bytes) -> Result<Progress, Problem> + Send + 'static,
+    ) -> Result<Progress, Problem> {
+        let Some(after) = &self.after_body else { return work(self, content) };
+        let asked = O::asks(self, &content)?;
+        let from = (&self.gateway, &self.responder);
+        match after.authorize_with_body(from, &self.requester, &asked, &self.judged) {
+            Some(authorized) => authorized.and_then(|()| work(self, content)),
+            None => self.on_worker(slot, move |request| request.once_authorized(content, slot, work)),
+        }
     }
 
     /// Begins an operation without a body.
     fn begin(self: &Arc<Self>, slot: u32) -> Result<Progress, Problem> {
-        self.authorize_body(b"")?;
-        O::begin(self, slot)
+        self.once_authorized(Bytes::new(), slot, move |request, _| O::begin(request, slot))
     }
 
     /// The same for a body that may be a part of something. May block then.

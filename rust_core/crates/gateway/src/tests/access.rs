@@ -26,9 +26,18 @@ impl Site {
         site
     }
 
-    pub(super) fn by(&self, name: &str, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
+    pub(super) fn begin(&self, name: &str, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Begun {
         let signer = Signer::new(name, name.as_bytes(), "us-east-1", now_ms() / 1000).unwrap();
-        match self.fixture.accept_as(&signer, method, target, headers, body) {
+        self.fixture.begin_as(&signer, method, target, headers, body)
+    }
+
+    pub(super) fn by(&self, name: &str, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
+        self.finish(self.begin(name, method, target, headers, body), body)
+    }
+
+    /// The answer to a request that has begun.
+    pub(super) fn finish(&self, begun: Begun, body: &[u8]) -> Response {
+        match self.fixture.settled(begun) {
             Ok(request) => self.fixture.carry_out(&request, body),
             Err(answer) => *answer,
         }
@@ -43,7 +52,7 @@ impl Site {
         let list: [(&[u8], &[u8]); 2] = [(b"host", b"localhost:9000"), (b"referer", b"https://a.test/x")];
         let (method, path, query) = (method.as_bytes(), path.as_bytes(), query.as_bytes());
         let head = RequestHead { method, path, query, headers: Headers::new(&list) };
-        match self.fixture.gateway.accept(&head, ingress, &self.fixture.responder()) {
+        match self.fixture.begun(&head, ingress) {
             Ok(request) => self.fixture.carry_out(&request, b""),
             Err(answer) => *answer,
         }

@@ -39,7 +39,7 @@ impl Fixture {
         let form = self.gateway.form(&head, &near(0), &self.responder()).unwrap();
         let form = form.unwrap_or_else(|refused| panic!("{}", code(&refused)));
         let admission = form.push(&self.gateway, body, true).unwrap_or_else(|_| panic!("the fields have no end"));
-        match admission.request {
+        match admission.request.and_then(|postponed| self.accepted(&postponed)) {
             Ok(request) => self.carry_out(&request, &body[admission.taken..]),
             Err(answer) => *answer,
         }

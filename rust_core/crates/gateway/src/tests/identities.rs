@@ -158,7 +158,7 @@ fn refusals(fixture: &Fixture, signer: Option<&Signer>) -> Vec<(String, String)>
                 list.extend(headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
                 let (method, path, query) = (method.as_bytes(), path.as_bytes(), query.as_bytes());
                 let head = RequestHead { method, path, query, headers: Headers::new(&list) };
-                fixture.gateway.accept(&head, &near(0), &fixture.responder()).err().unwrap()
+                fixture.begun(&head, &near(0)).err().unwrap()
             }
         };
         assert_eq!(answer.status, 403, "{method} {address}: {}", code(&answer));

@@ -25,7 +25,7 @@ fn ask(fixture: &Fixture, method: &str, path: &str, mount_length: usize, extra: 
     let head = RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: b"", headers };
     let ingress = near(mount_length);
     assert!(fixture.gateway.form(&head, &ingress, &fixture.responder()).is_none());
-    match fixture.gateway.accept(&head, &ingress, &fixture.responder()) {
+    match fixture.begun(&head, &ingress) {
         Ok(request) => Arc::clone(&request).start(b"", 0).unwrap_or_else(|| fixture.wait_answer()),
         Err(answer) => *answer,
     }
@@ -53,6 +53,17 @@ fn a_form_and_a_body_are_refused() {
     );
     let answer = ask(&fixture, "GET", "/dir/", 0, &[("content-length", "9")]);
     assert_eq!((answer.status, answer.closes), (200, true));
+}
+
+#[test]
+fn tags_of_a_page_decide_on_it() {
+    let fixture = published();
+    assert_eq!(fixture.call("PUT", "/site/hidden", &[("x-amz-tagging", "hidden=yes")], b"page").status, 200);
+    let policy = br#"{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/*",
+                      "Condition": {"StringEquals": {"s3:ExistingObjectTag/hidden": "yes"}}}}"#;
+    assert_eq!(fixture.call("PUT", "/site?policy", &[], policy).status, 204);
+    assert!(fixture.gateway.engine.catch_up(Duration::from_secs(30)).unwrap());
+    assert_eq!(["/dir/i", "/hidden"].map(|path| ask(&fixture, "GET", path, 0, &[]).status), [200, 403]);
 }
 
 #[test]

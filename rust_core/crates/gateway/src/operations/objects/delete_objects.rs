@@ -60,14 +60,18 @@ impl Operation for DeleteObjects {
     fn take(
         request: &Arc<TypedRequest<Self>>,
         content: Bytes,
-        _digests: &Digests,
+        digests: &Digests,
         slot: u32,
     ) -> Result<Progress, Problem> {
         let document = request.read_document(|| DeleteRequest::parse(&content))?;
         let identities = request.gateway.identities();
         let decisions = DecisionLog::default();
-        let denied: Vec<_> =
+        let denied: Option<Vec<_>> =
             document.entries.iter().map(|entry| request.denied(&identities, entry, &decisions)).collect();
+        let Some(denied) = denied else {
+            let digests = *digests;
+            return request.on_worker(slot, move |request| Self::take(request, content, &digests, slot));
+        };
         if let Some(judged) = decisions.take(&request.requester) {
             request.judged.get_or_init(|| Box::new(judged));
         }
@@ -132,14 +136,14 @@ impl Operation for DeleteObjects {
 }
 
 impl TypedRequest<DeleteObjects> {
-    /// Why the sender may not delete what the entry names, if so.
+    /// Why the sender may not delete what the entry names, if so. `None`: only a worker can tell.
     fn denied(
         &self,
         identities: &Identities,
         entry: &requests::DeleteEntry,
         decisions: &DecisionLog,
-    ) -> Option<S3Error> {
-        let asked = self.input.asked.as_deref()?;
+    ) -> Option<Option<S3Error>> {
+        let Some(asked) = self.input.asked.as_deref() else { return Some(None) };
         let version = entry.version_id.as_deref().map(String::from_utf8_lossy);
         let resource = Resource::Object { bucket: &self.input.name, key: &entry.key };
         asked.with(&self.gateway, version.as_deref(), Some(decisions), |circumstances| {
@@ -147,10 +151,12 @@ impl TypedRequest<DeleteObjects> {
             let of_row = permissions.map(|permission| permission.action(version.is_some()));
             // What cannot be read as a bypass is refused once something may be deleted.
             let takes = |header: &[u8]| DeleteObjects::UNDERSTOOD.takes(header);
-            of_row.chain(self.operation().actions_of_headers(circumstances.headers, takes)).find_map(|action| {
+            let mut actions = of_row.chain(self.operation().actions_of_headers(circumstances.headers, takes));
+            let denied = actions.find_map(|action| {
                 let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
                 self.gateway.authorize_action(identities, &question, circumstances).err()
-            })
+            });
+            (!circumstances.is_postponed.get()).then_some(denied)
         })
     }
 }

@@ -312,7 +312,7 @@ impl Exchange {
             self.conn.leave_unread();
         }
         let summary = match &life.admitted {
-            Admitted::Refused(_) => None,
+            Admitted::Refused(_) | Admitted::Postponed(_) => None,
             Admitted::Request(_) | Admitted::Form(_) => Some(ResponseSummary::of(&answer)),
         };
         life.answer(summary, answer.headers);

@@ -9,6 +9,7 @@ use crate::admission::ingress::Ingress;
 use crate::gateway::Gateway;
 use crate::postponed::{Accepted, Postponed, Refusal};
 use crate::requests::reply::Responder;
+use orcas_base::blocking;
 use orcas_http::RequestHead;
 
 /// What the server makes of the head of a request.
@@ -25,12 +26,12 @@ impl Gateway {
     pub fn begin(self: &Arc<Self>, head: &RequestHead<'_>, ingress: &Ingress, responder: &Arc<dyn Responder>) -> Begun {
         self.metrics.begin();
         let refused = |answer| Refusal::new(self, answer, head, ingress);
-        match self.form(head, ingress, responder) {
+        blocking::without(|| match self.form(head, ingress, responder) {
             Some(form) => form.map_or_else(|answer| Begun::Accepted(Err(refused(answer))), Begun::Form),
             None => match self.accept(head, ingress, responder, false) {
                 Some(accepted) => Begun::Accepted(accepted.map_err(refused)),
                 None => Begun::Postponed(Postponed::of_head(self, responder, head, ingress)),
             },
-        }
+        })
     }
 }

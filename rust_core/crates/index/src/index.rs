@@ -18,6 +18,7 @@ use super::files::{Backing, Connections, Database, Pool, frames, pages};
 use super::options::IndexOptions;
 use super::reader::Reader;
 use super::writer::Writer;
+use orcas_base::blocking;
 use orcas_base::error::{Error, Result};
 
 /// The index of one store.
@@ -105,6 +106,7 @@ impl Index {
     /// # Errors
     /// `Busy` when no connection was returned within ten seconds.
     pub fn read(&self) -> Result<Reader<'_>> {
+        blocking::check();
         match &self.database.backing {
             Backing::File { pool, .. } => Ok(Reader::pooled(pool.take()?, pool)),
             Backing::Memory(conn) => match conn.try_lock_for(BUSY_TIMEOUT) {

@@ -22,6 +22,7 @@ use crate::requests::reply::{Completion, InProgress, Reply, Responder};
 use crate::requests::response::{Envelope, HeaderBlock, Response};
 use crate::requests::storage_plan::{PartOf, StoragePlan};
 use crate::requests::store_body::{Destination, StoreBody, UploadStream};
+use orcas_base::blocking;
 use orcas_bodies::budget::Permit;
 use orcas_bodies::form_file::FileFrame;
 use orcas_bodies::intake::{DeclaredBody, Digests};
@@ -530,7 +531,7 @@ impl<O: Operation> Request for TypedRequest<O> {
     fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Response> {
         self.tally.add(body.len());
         self.tally.end();
-        let step = match &self.body {
+        let step = blocking::without(|| match &self.body {
             BodyPlan::Whole(declared) => {
                 let body = self.gateway.buffers.copy(body);
                 let waits = self.input.upload().is_some_and(|upload| upload.may_wait(&self.gateway.engine));
@@ -544,7 +545,7 @@ impl<O: Operation> Request for TypedRequest<O> {
                 }
             }
             BodyPlan::None | BodyPlan::Stream(_) => self.begin(slot),
-        };
+        });
         match step {
             Ok(Progress::Response(answer)) => Some(self.ready(Ok(answer))),
             Ok(Progress::Later) => None,
@@ -563,7 +564,7 @@ impl<O: Operation> InProgress for TypedRequest<O> {
     }
 
     fn committed(&self, result: Result<Outcome, Failure>) -> Response {
-        self.ready(result.map_err(Problem::from).and_then(|outcome| O::answer(self, outcome)))
+        blocking::without(|| self.ready(result.map_err(Problem::from).and_then(|outcome| O::answer(self, outcome))))
     }
 
     fn stored(&self, size: u64, digests: &Digests, body: Body, storage_plan: StoragePlan) -> Result<Intent, Problem> {

@@ -1,4 +1,5 @@
-//! Access decisions that need what only the index has: a worker makes them, before anything is received or stored.
+//! Access decisions that need what only the index has: a worker makes them, before anything is received or stored. That no
+//! other thread reads the index is asserted where it is read (`orcas_base::blocking`).
 
 use super::access::{Site, text};
 use super::*;

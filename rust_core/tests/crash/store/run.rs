@@ -451,8 +451,14 @@ impl Run {
     /// so are tokens, which are in memory.
     fn resume(&self, found: &str) -> ModelState {
         let branches = self.branches.iter().flat_map(|branch| &branch.states);
-        let mut states = self.history[self.must..].iter().chain(branches);
-        let mut state = states.find(|state| &*state.text == found).expect("a legal state").clone();
+        // A bucket that was deleted and created anew is another one, although it shows the same.
+        let buckets = self.handle().buckets();
+        let is_it = |state: &&ModelState| {
+            let known = &state.model.buckets;
+            let of = |name| known.get(name).and_then(|bucket| bucket.id);
+            &*state.text == found && buckets.iter().all(|bucket| of(&bucket.name).is_none_or(|id| id == bucket.id))
+        };
+        let mut state = self.history[self.must..].iter().chain(branches).find(is_it).expect("a legal state").clone();
         let mut completed = self.history[self.must].model.completed.clone();
         let is_layered = |id| state.model.bucket(id).is_some_and(|bucket| bucket.layered);
         completed.values_mut().for_each(|done| done.frozen |= is_layered(done.bucket));

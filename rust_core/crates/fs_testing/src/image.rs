@@ -319,6 +319,13 @@ impl Image {
         inode.note(now, Change::Length(length));
     }
 
+    /// Makes the file at least this long. What was not written reads as zeros.
+    pub fn allocate(&mut self, file: u64, length: u64) {
+        if self.length(file) < length {
+            self.set_length(file, length);
+        }
+    }
+
     /// Clears whole sectors, each separately as in a write, but none beyond the end.
     pub fn punch(&mut self, file: u64, offset: u64, length: u64) {
         let now = self.tick();

@@ -32,6 +32,8 @@ pub enum Operation {
     Create,
     Read,
     Write,
+    /// Reserves space.
+    Allocate,
     SetLength,
     /// Punches a hole.
     Punch,
@@ -202,6 +204,7 @@ impl PlannedFault {
             Operation::Create => "open",
             Operation::Read => "read",
             Operation::Write => "write",
+            Operation::Allocate => "allocate",
             Operation::SetLength => "set length",
             Operation::Punch => "punch",
             Operation::Sync => "sync",
@@ -358,7 +361,18 @@ impl File for SimFile {
     }
 
     fn allocate(&self, offset: u64, length: u64) -> Result<()> {
-        self.write_at(offset, &vec![0; length as usize])
+        self.check_writable()?;
+        self.disk.step(Operation::Allocate, &self.path, |image, fault| match fault {
+            // A system call that fails may have reserved a part.
+            Some(error) => {
+                image.allocate(self.inode, offset + length / 2);
+                Err(error)
+            }
+            None => {
+                image.allocate(self.inode, offset + length);
+                Ok(())
+            }
+        })
     }
 
     fn punch(&self, offset: u64, length: u64) -> Result<bool> {

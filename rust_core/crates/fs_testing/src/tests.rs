@@ -184,6 +184,23 @@ fn shortening_a_file_may_be_lost_too() {
 }
 
 #[test]
+fn reserved_space_reads_as_zeros_and_keeps_what_was_written() {
+    let disk = SimDisk::new();
+    let file = write(&disk, "a", 0, &[1; 1000]);
+    file.sync_data().unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
+    disk.fail(Operation::Allocate, 1, Fault::NoSpace, false);
+    assert!(matches!(file.allocate(0, 4000), Err(Error::StorageFull)));
+    file.allocate(0, 4000).unwrap();
+    file.allocate(0, 2000).unwrap();
+    let whole = [vec![1; 1000], vec![0; 3000]].concat();
+    assert_eq!(read(&disk, "a").unwrap(), whole);
+    assert_eq!(read(&crash(&disk, CrashPolicy::Drop), "a").unwrap(), [1; 1000]);
+    file.sync_data().unwrap();
+    assert_eq!(read(&crash(&disk, CrashPolicy::Drop), "a").unwrap(), whole);
+}
+
+#[test]
 fn a_hole_is_durable_only_after_a_sync_and_torn_between_sectors() {
     let disk = SimDisk::new();
     let file = write(&disk, "a", 0, &[1; 3 * 4096]);

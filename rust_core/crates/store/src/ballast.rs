@@ -267,11 +267,11 @@ mod tests {
         let kept = ballast(&disk, 64 * MIB);
         tracing::subscriber::with_default(lines.clone(), || {
             // A disk that fills up is no failure.
-            disk.fail(Operation::Write, 1, Fault::NoSpace, false);
+            disk.fail(Operation::Allocate, 1, Fault::NoSpace, false);
             kept.fill(0);
             assert_eq!(lines.taken(), [""; 0]);
             for _ in 0..2 {
-                disk.fail(Operation::Write, 2, Fault::Io, true);
+                disk.fail(Operation::Allocate, 2, Fault::Io, true);
                 kept.fill(0);
                 kept.fill(0);
                 assert_eq!(lines.taken(), [cannot_grow]);

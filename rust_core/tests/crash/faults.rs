@@ -17,8 +17,14 @@ use crate::workload::Workload;
 use crate::{Seed, seeds, share};
 
 /// Renames and removals happen only while a store opens.
-const OPERATIONS: [Operation; 5] =
-    [Operation::Create, Operation::Write, Operation::SetLength, Operation::Sync, Operation::SyncDirectory];
+const OPERATIONS: [Operation; 6] = [
+    Operation::Create,
+    Operation::Write,
+    Operation::Allocate,
+    Operation::SetLength,
+    Operation::Sync,
+    Operation::SyncDirectory,
+];
 const OPENING: [Operation; 3] = [Operation::Rename, Operation::Remove, Operation::Read];
 const MODES: [Durability; 4] = [Durability::Sync, Durability::Interval, Durability::Buffered, Durability::UnsafeNone];
 const SEEDS: u64 = 320;
@@ -34,11 +40,11 @@ pub enum End {
 
 /// Which fault a seed is about.
 fn plan(seed: u64) -> (Operation, Fault, bool, Durability) {
-    let operation = OPERATIONS[(seed % 5) as usize];
-    let fault = if (seed / 5).is_multiple_of(2) { Fault::Io } else { Fault::NoSpace };
+    let operation = OPERATIONS[(seed % 6) as usize];
+    let fault = if (seed / 6).is_multiple_of(2) { Fault::Io } else { Fault::NoSpace };
     // Half of all runs in the mode that promises most.
-    let mode = MODES[(seed / 20 % 8).saturating_sub(4) as usize];
-    (operation, fault, (seed / 10).is_multiple_of(2), mode)
+    let mode = MODES[(seed / 24 % 8).saturating_sub(4) as usize];
+    (operation, fault, (seed / 12).is_multiple_of(2), mode)
 }
 
 fn step(run: &mut Run, workload: &mut Workload) {
@@ -103,7 +109,7 @@ pub fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     let _named = Seed(seed);
     let (operation, fault, for_ever, mode) = plan(seed);
     let mut run = begin_life(seed, mode, tally, CUT);
-    let mixed = seed.is_multiple_of(2);
+    let mixed = run.rng.below(2) == 0;
     let mut workload = Workload::new(mixed);
     workload.renames = !mixed;
     for _ in 0..4 {
@@ -112,7 +118,7 @@ pub fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     let nth = 1 + run.rng.below(match operation {
         Operation::Write => 24,
         Operation::Sync => 10,
-        Operation::SetLength => 1,
+        Operation::Allocate | Operation::SetLength => 1,
         _ => 3,
     });
     run.fail(operation, nth, fault, for_ever);

@@ -65,6 +65,8 @@ struct Current {
     file: Arc<dyn File>,
     /// Allocated bytes.
     bytes: u64,
+    /// Successful syncs of its batches.
+    syncs: u64,
     header: FileHeader,
     context: FileContext,
 }
@@ -81,7 +83,7 @@ pub(super) struct RecoveredChain {
 }
 
 impl Log {
-    /// Continues the log in a new file, whose zeros and directory entry are durable. The batches that `first` appends are
+    /// Continues the log in a new file, whose space and directory entry are durable. The batches that `first` appends are
     /// synced before the header is written, and the header is synced before this returns. A power loss in between leaves
     /// the log as it was.
     pub(super) fn start(
@@ -108,6 +110,7 @@ impl Log {
             current: Current {
                 file: spare.file,
                 bytes: spare.bytes,
+                syncs: 0,
                 context: header.context(),
                 header: header.clone(),
             },
@@ -189,6 +192,8 @@ impl Log {
             synced = self.current.file.sync_data();
         }
         self.remember_failure(synced)?;
+        self.current.syncs += 1;
+        self.spares.expect_syncs_of((self.position.offset - FILE_HEADER) / self.current.syncs);
         if let Some(link) = self.pending_links.last() {
             self.directory.truncate(link.end.file, link.end.offset);
             self.files.append(self.pending_links.drain(..));
@@ -302,7 +307,7 @@ impl Log {
             last.end = end.clone();
         }
         self.position = LogPosition { file: spare.number, offset: FILE_HEADER, ..end };
-        self.current = Current { file: spare.file, bytes: spare.bytes, context: header.context(), header };
+        self.current = Current { file: spare.file, bytes: spare.bytes, syncs: 0, context: header.context(), header };
         self.failed = None;
         tracing::debug!(file = self.position.file, "The log continues in a new file");
         Ok(())

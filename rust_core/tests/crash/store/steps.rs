@@ -136,6 +136,7 @@ impl Recording {
             Operation::Write if rewriting => "compacted body write",
             Operation::Sync if rewriting && magic(disk, path).is_some() => "compacted header sync",
             Operation::Sync if rewriting => "compacted body sync",
+            Operation::Allocate => "log reservation",
             Operation::Write | Operation::Sync if self.preallocating.contains(path) => "log preallocation",
             Operation::Write if self.headed.contains(path) => "log write",
             Operation::Write if magic(disk, path).is_some() => {

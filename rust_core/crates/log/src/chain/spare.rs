@@ -1,21 +1,26 @@
 //! Preallocates log files before they are needed, on any thread.
 //!
-//! A file is used only after its zeros and its directory entry are durable. So the sync of an append changes no metadata,
-//! and a full disk shows here and not in a commit. On a nearly full disk, files are small. This is also the source of
-//! the numbers of all log files, including compacted ones; no number is used twice.
+//! A file is used only after it is durably as long as it will be, reads as zeros, and has a durable directory entry. So
+//! a full disk shows here and not in a commit. Where syncs are small, its zeros are written, so that a sync of an append
+//! changes no metadata; where they are large, its space is only reserved, so that no byte is written twice. On a nearly
+//! full disk, files are small. This is also the source of the numbers of all log files, including compacted ones; no
+//! number is used twice.
 
 use std::sync::Arc;
 
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::Mutex;
-use orcas_base::sync::atomic::{AtomicBool, Ordering};
+use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use orcas_fs::{File, FileSystem, Open};
 
 use super::directory::{DirectorySyncs, LogDirectory};
 use crate::{LogOptions, file_path};
 
-/// Zeros written at a time.
-const ZEROS: usize = 1024 * 1024;
+/// Bytes that are written or reserved at a time.
+const PIECE: u64 = 1024 * 1024;
+/// Most syncs that a file without written zeros is to take. Each makes the file system commit its journal, which writes
+/// about three pages and flushes the disk once more. So below this number the zeros are the larger part.
+const RESERVED_SYNCS_MAX: u64 = 512;
 /// Bytes of a log file on a nearly full disk: some thousand deletions.
 const SMALL: u64 = 2 * 1024 * 1024;
 /// Bytes of the smallest log file, if there is no space for a larger one.
@@ -51,17 +56,19 @@ pub struct SpareMaker {
     slot: Arc<Mutex<Slot>>,
     /// Whether a file is ready or being made. Changed under the lock, read without it.
     coming: Arc<AtomicBool>,
+    /// Bytes that a sync of the current file makes durable, on average.
+    synced_at_once: Arc<AtomicU64>,
 }
 
 impl SpareMaker {
     pub(crate) fn new(directory: &LogDirectory, next_number: u64) -> Self {
         let LogDirectory { fs, options, syncs, .. } = directory.clone();
         let slot = Arc::new(Mutex::new(Slot { next_number, ready: None, closed: false }));
-        Self { fs, options, syncs, slot, coming: Arc::default() }
+        Self { fs, options, syncs, slot, coming: Arc::default(), synced_at_once: Arc::default() }
     }
 
-    /// Makes a spare file unless there is one. Blocks until the disk has written `file_size` bytes; a roll in that time
-    /// waits as well.
+    /// Makes a spare file unless there is one. Blocks until the disk has written up to `file_size` bytes; a roll in that
+    /// time waits as well.
     pub fn make(&self) -> Result<()> {
         let mut slot = self.slot.lock();
         if slot.ready.is_none() && !slot.closed {
@@ -76,6 +83,11 @@ impl SpareMaker {
     /// Whether a file is ready for the next roll, or being made. Never blocks, because commits call this.
     pub fn is_coming(&self) -> bool {
         self.coming.load(Ordering::Acquire)
+    }
+
+    /// How many bytes a sync makes durable, on average. The next file is made for such syncs.
+    pub(crate) fn expect_syncs_of(&self, bytes: u64) {
+        self.synced_at_once.store(bytes, Ordering::Relaxed);
     }
 
     /// Removes the spare file, to free its space. `false` if there is none.
@@ -134,7 +146,11 @@ impl SpareMaker {
         let path = file_path(&self.options.dir, number);
         let failed_syncs = self.syncs.failed();
         let created = self.fs.open(&path, Open::Create).and_then(|file| {
-            fill(&*file, 0, bytes)?;
+            if self.synced_at_once.load(Ordering::Relaxed) < bytes / RESERVED_SYNCS_MAX {
+                fill(&*file, 0, bytes)?;
+            } else {
+                in_pieces(0, bytes, |offset, length| file.allocate(offset, length))?;
+            }
             file.sync_data()?;
             self.syncs.sync(&*self.fs, &self.options, failed_syncs)?;
             Ok(file)
@@ -149,11 +165,15 @@ impl SpareMaker {
 
 /// Writes zeros to this range, so that it is allocated.
 pub(crate) fn fill(file: &dyn File, from: u64, to: u64) -> Result<()> {
-    let zeros = vec![0; ZEROS.min((to - from) as usize)];
+    let zeros = vec![0; PIECE.min(to - from) as usize];
+    in_pieces(from, to, |offset, length| file.write_at(offset, &zeros[..length as usize]))
+}
+
+fn in_pieces(from: u64, to: u64, mut act: impl FnMut(u64, u64) -> Result<()>) -> Result<()> {
     let mut offset = from;
     while offset < to {
-        let length = (to - offset).min(zeros.len() as u64);
-        file.write_at(offset, &zeros[..length as usize])?;
+        let length = (to - offset).min(PIECE);
+        act(offset, length)?;
         offset += length;
     }
     Ok(())

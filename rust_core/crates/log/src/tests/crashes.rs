@@ -241,12 +241,21 @@ fn check_image(image: &SimDisk, expected: &ExpectedBatches, rng: &mut SimRng, di
     assert!(expected.allows(skipped, &second), "after a cut in recovery: {second:?} behind {skipped}");
 }
 
+/// What happened in a run.
+#[derive(Default)]
+struct Met {
+    acknowledged: usize,
+    failures: usize,
+    /// Log files that were reserved and not filled.
+    reserved: u64,
+}
+
 /// One store that is opened several times, each time until a power loss or a kill. Every moment is checked.
-fn run_seed(seed: u64, faults: bool, distinct: &mut BTreeSet<u128>) -> (usize, usize) {
+fn run_seed(seed: u64, faults: bool, distinct: &mut BTreeSet<u128>) -> Met {
     let mut rng = SimRng::new(seed);
     let mut disk = new_disk();
     let mut driver = Driver::new(&disk, seed);
-    let mut failures = 0;
+    let mut met = Met::default();
     for _ in 0..3 {
         let images = record_images(&disk, &driver.expected);
         for _ in 0..if faults { 2 } else { 0 } {
@@ -254,12 +263,14 @@ fn run_seed(seed: u64, faults: bool, distinct: &mut BTreeSet<u128>) -> (usize, u
             let kind = [Operation::Sync, kinds[rng.below(4) as usize]][rng.below(2) as usize];
             let fault = if rng.below(2) == 0 { Fault::Io } else { Fault::NoSpace };
             disk.fail(kind, 1 + rng.below(12), fault, false);
+            disk.fail(Operation::Allocate, 1 + rng.below(6), fault, false);
         }
         driver.run(&mut rng, 30);
         for (image, expected) in images.lock().iter() {
             check_image(image, expected, &mut rng, distinct);
         }
-        failures += driver.expected.lock().failed.len();
+        met.failures += driver.expected.lock().failed.len();
+        met.reserved += disk.count(Operation::Allocate);
         let policy = POLICIES[rng.below(4) as usize];
         if rng.below(3) == 0 && !driver.log.needs_fail_over() {
             driver.sync();
@@ -270,21 +281,27 @@ fn run_seed(seed: u64, faults: bool, distinct: &mut BTreeSet<u128>) -> (usize, u
         let kept = rng.below(driver.expected.lock().acknowledged.len() as u64 + 1);
         driver = driver.reopen(&disk, seed, kept as usize);
     }
-    let acknowledged = driver.expected.lock().acknowledged.len();
-    (acknowledged, failures)
+    met.acknowledged = driver.expected.lock().acknowledged.len();
+    met
 }
 
 #[test]
 fn no_power_loss_loses_what_was_acknowledged() {
     let mut distinct = BTreeSet::new();
-    let acknowledged: usize = (0..24).map(|seed| run_seed(seed, false, &mut distinct).0).sum();
+    let (mut acknowledged, mut reserved) = (0, 0);
+    for seed in 0..24 {
+        let met = run_seed(seed, false, &mut distinct);
+        acknowledged += met.acknowledged;
+        reserved += met.reserved;
+    }
     assert!(acknowledged > 200 && distinct.len() > 2000, "{acknowledged} {}", distinct.len());
+    assert!(reserved > 20, "only {reserved} files were reserved");
 }
 
 #[test]
 fn no_power_loss_around_a_disk_fault_loses_or_restores_a_batch() {
     let mut distinct = BTreeSet::new();
-    let failed: usize = (1000..1016).map(|seed| run_seed(seed, true, &mut distinct).1).sum();
+    let failed: usize = (1000..1016).map(|seed| run_seed(seed, true, &mut distinct).failures).sum();
     assert!(failed > 15, "only {failed} failures were met");
 }
 

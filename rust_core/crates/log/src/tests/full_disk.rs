@@ -65,9 +65,9 @@ fn the_size_of_files_follows_the_free_space() {
     assert_eq!(length(&disk, &log), FILE);
     // There is less room than was said: what found none leaves nothing behind.
     disk.set_free_bytes(MIB);
-    disk.fail(Operation::Write, 1, Fault::NoSpace, false);
+    disk.fail(Operation::Allocate, 1, Fault::NoSpace, false);
     log.spare_maker().make().unwrap();
-    disk.fail(Operation::Write, 1, Fault::NoSpace, true);
+    disk.fail(Operation::Allocate, 1, Fault::NoSpace, true);
     log.spare_maker().remove();
     assert!(matches!(log.spare_maker().make(), Err(Error::StorageFull)));
     disk.clear_faults();

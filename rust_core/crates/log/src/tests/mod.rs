@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use orcas_base::error::Error;
-use orcas_fs::FileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
-use orcas_fs_testing::SimDisk;
+use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{CrashPolicy, Operation, SimDisk, SimRng};
 
 use super::encoding::{COMMIT_FRAME, FILE_HEADER as FILE_START};
 use super::*;
@@ -431,6 +431,39 @@ fn asking_whether_a_spare_is_being_made_does_not_block() {
     assert!(!maker.is_coming());
     maker.make().unwrap();
     assert!(told.load(Ordering::Relaxed) > 2);
+}
+
+/// How often the last of two rolls reserves space while batches of one record of `length` are synced one by one.
+fn reserved_by_a_roll(disk: &SimDisk, log: &mut Log, sequence: &mut u64, length: usize) -> u64 {
+    let mut reserved = 0;
+    // The first roll is made for what came before as well.
+    for _ in 0..2 {
+        let before = disk.count(Operation::Allocate);
+        let file = log.position().file;
+        while log.position().file == file {
+            *sequence += 1;
+            write(log, *sequence..=*sequence, length);
+        }
+        reserved = disk.count(Operation::Allocate) - before;
+    }
+    reserved
+}
+
+#[test]
+fn zeros_are_written_for_small_syncs_only() {
+    let disk = SimDisk::new();
+    disk.create_dir(Path::new("/log")).unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
+    let options = || LogOptions { file_size: 512 * 1024, ..options(Path::new("/log")) };
+    let mut log = recover(Arc::new(disk.clone()), options(), None, &mut |_| Ok(())).unwrap().log;
+    let mut sequence = 0;
+    assert_eq!(reserved_by_a_roll(&disk, &mut log, &mut sequence, 300), 0);
+    assert_eq!(reserved_by_a_roll(&disk, &mut log, &mut sequence, 3_000), 1);
+    let end = disk.open(&log.files().path(log.position().file()), Open::Read).unwrap().len().unwrap();
+    assert_eq!(end, 512 * 1024);
+    assert_eq!(reserved_by_a_roll(&disk, &mut log, &mut sequence, 300), 0);
+    let after = disk.crash(&mut SimRng::new(1), CrashPolicy::Drop);
+    assert_eq!(recover(Arc::new(after), options(), None, &mut |_| Ok(())).unwrap().last_sequence, sequence);
 }
 
 #[test]

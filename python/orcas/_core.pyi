@@ -791,19 +791,28 @@ class FrontOptions(TypedDict):
     body_timeout_sec: int
     idle_timeout_sec: int
 
+@type_check_only
+class FrontTls(TypedDict):
+    """What connections speak TLS with, as PEM.
+
+    `certificates`: of each the certificate with those that sign it, its key, and its hosts in lower case. The first is for
+    clients that name no host, or one that none has.
+    """
+
+    certificates: list[tuple[str, str, list[str]]]
+
 @final
 class Front:
     """Connections of clients, served by threads that never attach to the interpreter."""
 
     @staticmethod
     def start(
-        core: Core, listener: int, application: int, options: FrontOptions, certificate: tuple[str, str] | None = None
+        core: Core, listener: int, application: int, options: FrontOptions, tls: FrontTls | None = None
     ) -> Front:
         """Serve connections to a socket that listens already, until `stop`. Keep the socket open until then.
 
         What is not S3 is passed on over pairs of sockets, an end of each of which is sent over the socket `application`.
-
-        `certificate`: that of the server and its key, as PEM; with them, connections speak TLS.
+        With `tls`, connections speak TLS.
 
         Raises:
             OSError: threads cannot be started.
@@ -834,11 +843,19 @@ class Front:
     def set_origins(self, buckets: list[str]) -> None:
         """Name the buckets for which the application fetches the objects that they lack."""
 
-    def use_certificate(self, chain: str, key: str) -> None:
-        """Use another certificate from now on.
+    def use_tls(self, tls: FrontTls) -> None:
+        """Use other certificates for new connections.
 
         Raises:
-            ValueError: it cannot be used. That before stays.
+            ValueError: they cannot be used. Those before stay.
+        """
+
+    @staticmethod
+    def check_tls(tls: FrontTls) -> None:
+        """Check that connections can use these certificates.
+
+        Raises:
+            ValueError: they cannot.
         """
 
     def hold(self, held: bool) -> None:

@@ -125,7 +125,7 @@ def start_front(
         "body_budget": settings.body_budget, "max_head_size": settings.max_head_size,
         "head_timeout_sec": settings.head_timeout_sec, "body_timeout_sec": settings.body_timeout_sec,
         "idle_timeout_sec": settings.idle_timeout_sec,
-    }, None if certificates is None else certificates.current.files)  # fmt: skip
+    }, None if certificates is None else certificates.tls())  # fmt: skip
     pulls, testing = store.tools.pulls, store.tools.testing
     if pulls is not None:
         pulls.replaced = front.set_origins

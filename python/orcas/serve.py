@@ -16,12 +16,13 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import uvloop
 
 from orcas.app import OpenStore, Orcas
 from orcas.control.files.address import Address, reachable, remove_address, write_address
+from orcas.edge import Front
 from orcas.errors import ConfigurationError, UnavailableError
 from orcas.front import ApplicationServer, start_front
 from orcas.http.certificate import Certificates
@@ -29,9 +30,6 @@ from orcas.settings.clients import server_url
 from orcas.settings.config import KIB, Settings
 from orcas.telemetry.logs import report_suppressed
 from orcas.version import orcas_version
-
-if TYPE_CHECKING:
-    from orcas.edge import Front
 
 # A stop that takes longer than this says what it waits for.
 _SILENT_SECONDS: Final = 3
@@ -100,9 +98,10 @@ def given_certificates(settings: Settings) -> Certificates | None:
     """
     if settings.tls_self_signed and find_spec("cryptography") is None:
         raise ConfigurationError("--tls-self-signed needs the package cryptography: pip install 'orcas-s3[tls]'.")
-    if settings.tls_cert_file is None or settings.tls_key_file is None:
+    if not settings.tls_cert_file:
         return None
-    return Certificates(settings.tls_cert_file, settings.tls_key_file)
+    files = [*zip(settings.tls_cert_file, settings.tls_key_file, strict=True)]
+    return Certificates(files, Front.check_tls)
 
 
 def _self_signed(settings: Settings) -> tuple[Certificates, str]:
@@ -125,7 +124,7 @@ def _self_signed(settings: Settings) -> tuple[Certificates, str]:
     ]
     # The name of a machine may have any characters; those of certificates have not.
     path, ca = certify(settings.data, [host.lower() for host in hosts if host.isascii()])
-    return Certificates(path, path), str(ca)
+    return Certificates([(path, path)], Front.check_tls), str(ca)
 
 
 def address_of(url: str, settings: Settings, certificates: Certificates | None, ca: str | None) -> Address:
@@ -161,7 +160,7 @@ async def _serve(app: Orcas, listener: socket.socket, certificates: Certificates
 
         def publish() -> Address:
             if server.front is not None and certificates is not None:
-                server.front.use_certificate(*certificates.current.files)
+                server.front.use_tls(certificates.tls())
             address = address_of(url, app.settings, certificates, ca)
             try:
                 if not app.settings.salvage:
@@ -240,9 +239,9 @@ class _Server(ApplicationServer):
         self._begin: Callable[[], Front] | None = None
 
     def certificate_state(self) -> tuple[float, bool] | None:
-        """When the certificate ends, in seconds since 1970, and whether newer files cannot be used; None without TLS."""
+        """When the first certificate ends (seconds since 1970), and whether newer files cannot be used; None without TLS."""
         certificates = self.certificates
-        return None if certificates is None else (certificates.current.ends, certificates.failure is not None)
+        return None if certificates is None else (certificates.ends, certificates.failure is not None)
 
     def count_connections(self) -> int:
         """How many clients are connected."""

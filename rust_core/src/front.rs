@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
 use super::core::Core;
-use orcas_front::{FrontOptions, Limits, Proxies, UnderWay};
+use orcas_front::{Certificate, FrontOptions, Limits, Proxies, TlsOptions, UnderWay};
 
 /// What the front is told, as a dict.
 #[derive(FromPyObject)]
@@ -49,6 +49,20 @@ impl TryFrom<Options> for FrontOptions {
     }
 }
 
+/// What connections speak TLS with, as a dict: chain, key and names of each certificate.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Tls {
+    certificates: Vec<(String, String, Vec<String>)>,
+}
+
+impl From<Tls> for TlsOptions {
+    fn from(tls: Tls) -> Self {
+        let certificates = tls.certificates.into_iter();
+        Self { certificates: certificates.map(|(chain, key, names)| Certificate { chain, key, names }).collect() }
+    }
+}
+
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Front {
     inner: orcas_front::Front,
@@ -57,10 +71,10 @@ pub struct Front {
 #[pymethods]
 impl Front {
     /// Serves connections to a socket that listens already, until `stop`. The caller keeps the socket open until then. What
-    /// is not S3 is passed on over sockets, an end of each of which is sent over `application`.
-    /// `certificate`: that of the server and its key, as PEM; with them, connections speak TLS.
+    /// is not S3 is passed on over sockets, an end of each of which is sent over `application`. With `tls`, connections
+    /// speak TLS.
     #[staticmethod]
-    #[pyo3(signature = (core, listener, application, options, certificate = None))]
+    #[pyo3(signature = (core, listener, application, options, tls = None))]
     #[expect(clippy::needless_pass_by_value, reason = "as Python passes it")]
     fn start(
         py: Python<'_>,
@@ -68,18 +82,17 @@ impl Front {
         listener: i32,
         application: i32,
         options: Options,
-        certificate: Option<(String, String)>,
+        tls: Option<Tls>,
     ) -> PyResult<Self> {
         if listener < 0 || application < 0 {
             return Err(PyValueError::new_err("a socket is closed"));
         }
-        let (gateway, options) = (core.gateway(), options.try_into()?);
+        let (gateway, options, tls) = (core.gateway(), options.try_into()?, tls.map(TlsOptions::from));
         let started = py.detach(|| {
             // SAFETY: the caller keeps the sockets open during this call, which duplicates their descriptors.
             let (listener, application) =
                 unsafe { (BorrowedFd::borrow_raw(listener), BorrowedFd::borrow_raw(application)) };
-            let certificate = certificate.as_ref().map(|(chain, key)| (chain.as_bytes(), key.as_bytes()));
-            orcas_front::Front::start(gateway, listener, application, options, certificate)
+            orcas_front::Front::start(gateway, listener, application, options, tls.as_ref())
         });
         Ok(Self { inner: started.map_err(PyOSError::new_err)? })
     }
@@ -118,9 +131,15 @@ impl Front {
         self.inner.set_origins(buckets.into_iter().map(String::into_bytes).collect());
     }
 
-    /// Uses another certificate from now on. `ValueError` if it cannot be used; then that before stays.
-    fn use_certificate(&self, py: Python<'_>, chain: &str, key: &str) -> PyResult<()> {
-        py.detach(|| self.inner.use_certificate(chain.as_bytes(), key.as_bytes())).map_err(PyValueError::new_err)
+    /// New connections use these certificates. `ValueError` if they cannot be used; then those before stay.
+    fn use_tls(&self, py: Python<'_>, tls: Tls) -> PyResult<()> {
+        py.detach(|| self.inner.use_tls(&tls.into())).map_err(PyValueError::new_err)
+    }
+
+    /// `ValueError` if connections cannot use these certificates.
+    #[staticmethod]
+    fn check_tls(py: Python<'_>, tls: Tls) -> PyResult<()> {
+        py.detach(|| orcas_front::check_tls(&tls.into())).map_err(PyValueError::new_err)
     }
 
     /// Whether the application answers everything from now on.

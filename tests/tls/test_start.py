@@ -28,8 +28,11 @@ from orcas.testing import Control
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"CERT": "certificate.pem"}, "Set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE together: both or neither."),
-        ({"KEY": "key.pem"}, "Set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE together: both or neither."),
+        (
+            {"CERT": "certificate.pem"},
+            "Set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE together: each certificate needs",
+        ),
+        ({"KEY": "key.pem"}, "Set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE together: each certificate needs"),
         ({"CERT": "certificate.pem", "KEY": "certificate.pem"}, "certificate.pem has no private key:"),
     ],
 )
@@ -57,7 +60,7 @@ def test_only_a_generated_certificate_needs_another_package(tmp_path: Path, monk
     with pytest.raises(ConfigurationError, match=r"pip install 'orcas-s3\[tls\]'"):
         serve.given_certificates(Settings(tls_self_signed=True))
     certificate, key = certify(tmp_path)
-    assert serve.given_certificates(Settings(tls_cert_file=certificate, tls_key_file=key)) is not None
+    assert serve.given_certificates(Settings(tls_cert_file=(certificate,), tls_key_file=(key,))) is not None
     # Nothing else imports it.
     code = "import sys; sys.modules['cryptography'] = None; import orcas.serve, orcas.cli.commands"
     subprocess.run([sys.executable, "-c", code], check=True)

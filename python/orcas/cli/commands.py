@@ -92,7 +92,7 @@ def _rows(resolved: Resolved) -> list[tuple[str, str, object, str]]:
             if setting.secret:
                 value = None if value is None else "***"
             elif not isinstance(value, (bool, int, float)):
-                value = ",".join(value) if isinstance(value, tuple) else str(value)
+                value = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
             rows.append((name, variable_name(name), value, resolved.sources[name]))
     return rows
 

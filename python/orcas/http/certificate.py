@@ -1,4 +1,4 @@
-"""The certificate of the server: read, checked, and read again when its files change.
+"""The certificates of the server: read, checked, and read again when their files change.
 
 What cannot be used never replaces what is in use. Must not know settings, connections or who issues certificates.
 """
@@ -10,10 +10,10 @@ import hashlib
 import logging
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypedDict, TypeVar
 
 from orcas.errors import ConfigurationError, because
 
@@ -28,6 +28,8 @@ _WARNING_SECONDS: Final = 14 * _DAY_SECONDS
 
 log = logging.getLogger("orcas")
 
+_T = TypeVar("_T")
+
 # What tells whether a file has changed; None if it is not there.
 _State = tuple[tuple[int, int, int, int] | None, ...]
 
@@ -39,9 +41,17 @@ class Certificate:
     context: ssl.SSLContext = field(repr=False)
     # The files, as PEM: for the listener in Rust.
     files: tuple[str, str] = field(repr=False)
+    # The hosts that it is for, in lower case.
+    names: list[str]
     begins: float
     ends: float
     digest: str
+
+
+class Tls(TypedDict):
+    """All that connections speak TLS with, as the listener in Rust takes it."""
+
+    certificates: list[tuple[str, str, list[str]]]
 
 
 def read_certificate(certificate: Path, key: Path, now: float) -> Certificate:
@@ -51,8 +61,7 @@ def read_certificate(certificate: Path, key: Path, now: float) -> Certificate:
         ConfigurationError: a server cannot use them.
     """
     chain, text = _read(certificate), _read(key)
-    if "-----BEGIN CERTIFICATE-----" not in chain:
-        raise ConfigurationError(f"{certificate} has no certificate: name a PEM file.")
+    _check_that_it_has_one(certificate, chain)
     if "PRIVATE KEY-----" not in text:
         raise ConfigurationError(f"{key} has no private key: name a PEM file.")
     if "ENCRYPTED" in text:
@@ -86,7 +95,8 @@ def read_certificate(certificate: Path, key: Path, now: float) -> Certificate:
         raise ConfigurationError(
             f"The certificate in {certificate} is not valid before {_date(begins)}: check the clock."
         )
-    return Certificate(context, (chain, text), begins, ends, hashlib.sha256(own).hexdigest())
+    names = [value.lower() for kind, value in fields.get("subjectAltName", ()) if kind == "DNS"]
+    return Certificate(context, (chain, text), names, begins, ends, hashlib.sha256(own).hexdigest())
 
 
 def _shown(context: ssl.SSLContext, chain: str) -> tuple[dict[str, Any], bytes]:
@@ -110,49 +120,71 @@ def _shown(context: ssl.SSLContext, chain: str) -> tuple[dict[str, Any], bytes]:
     return dict(client.getpeercert() or {}), client.getpeercert(binary_form=True) or b""
 
 
-class Certificates:
-    """The certificate in use. Any thread may call `check`, one at a time."""
+class _Watched(Generic[_T]):
+    """Files, and what was read of them that is in use."""
 
-    def __init__(self, certificate: Path, key: Path, clock: Callable[[], float] = time.time) -> None:
-        """Read the files. Blocks.
-
-        Raises:
-            ConfigurationError: they cannot be used.
-        """
-        self._files = certificate, key
-        self._clock = clock
+    def __init__(self, what: str, files: Sequence[Path], read: Callable[[], _T]) -> None:
+        self._what = what
+        self._files = files
+        self._read = read
         # Before the files, so that a change in between is noticed.
         self._seen = self._used = self._state()
-        self.current = read_certificate(certificate, key, clock())
+        self.current = read()
         # Why the files as they are now are not in use.
         self.failure: str | None = None
-        # What was said of its end last, and when.
-        self._reminded: tuple[bool, float] | None = None
 
     def check(self) -> bool:
-        """Read the files again if they have changed. Whether there is a new certificate. Blocks."""
-        now = self._clock()
+        """Read the files again if they have changed. Whether anything new is in use. Blocks."""
         seen, self._seen = self._seen, self._state()
         # Files that changed a moment ago may be incomplete: certificate and key are two.
         changed = self._seen != self._used and self._seen == seen
         if changed:
             try:
-                self.current, self._used, self.failure = read_certificate(*self._files, now), self._seen, None
+                self.current, self._used, self.failure = self._read(), self._seen, None
             except ConfigurationError as error:
                 changed = False
                 if self.failure != str(error):
                     self.failure = str(error)
-                    log.error("The certificate in use stays: %s", error)
-            else:
-                self._reminded = None
-                log.info("A new certificate is in use", extra={"orcas": {"ends": _date(self.current.ends)}})
+                    log.error("The %s in use stays: %s", self._what, error)
         elif self._seen == self._used:
             self.failure = None
-        self._remind(now)
+        return changed
+
+    def _state(self) -> _State:
+        return tuple(_state_of(path) for path in self._files)
+
+
+class _Own(_Watched[Certificate]):
+    """A certificate of the server."""
+
+    def __init__(self, files: tuple[Path, Path], usable: Callable[[Tls], None], clock: Callable[[], float]) -> None:
+        self._clock = clock
+        # What was said of its end last, and when.
+        self._reminded: tuple[bool, float] | None = None
+
+        def read() -> Certificate:
+            certificate = read_certificate(*files, clock())
+            try:
+                usable(_tls([certificate]))
+            except ValueError as error:
+                raise ConfigurationError(
+                    f"{files[0]} and {files[1]} cannot be used: {error}; name a certificate and its key."
+                ) from None
+            return certificate
+
+        super().__init__("certificate", files, read)
+
+    def check(self) -> bool:
+        """As above; and say in the log that it ends."""
+        changed = super().check()
+        if changed:
+            self._reminded = None
+            facts = {"file": str(self._files[0]), "ends": _date(self.current.ends)}
+            log.info("A new certificate is in use", extra={"orcas": facts})
+        self._remind(self._clock())
         return changed
 
     def _remind(self, now: float) -> None:
-        """Say in the log that the certificate ends."""
         current = self.current
         left = current.ends - now
         if left > min(_WARNING_SECONDS, (current.ends - current.begins) / 4):
@@ -164,10 +196,65 @@ class Certificates:
         if not expired:
             log.warning("The certificate expires on %s: renew %s", _date(current.ends), self._files[0])
         else:
-            log.error("The certificate has expired on %s: clients refuse it", _date(current.ends))
+            log.error(
+                "The certificate has expired on %s: clients refuse it; renew %s", _date(current.ends), self._files[0]
+            )
 
-    def _state(self) -> _State:
-        return tuple(_state_of(path) for path in self._files)
+
+class Certificates:
+    """All certificates in use. Any thread may call `check`, one at a time."""
+
+    def __init__(
+        self, files: Sequence[tuple[Path, Path]], usable: Callable[[Tls], None], clock: Callable[[], float] = time.time
+    ) -> None:
+        """Read the files. Blocks.
+
+        Args:
+            files: certificates with their keys. The first is for clients that name no host, or one that none is for.
+            usable: raises ValueError for what connections cannot use.
+            clock: seconds since 1970.
+
+        Raises:
+            ConfigurationError: they cannot be used.
+        """
+        self._own = [_Own(pair, usable, clock) for pair in files]
+        for (path, _), own in [*zip(files, self._own, strict=True)][1:]:
+            if not own.current.names:
+                raise ConfigurationError(f"The certificate in {path} is for no host: name it first, or leave it out.")
+
+    @property
+    def current(self) -> Certificate:
+        """The first of the server."""
+        return self._own[0].current
+
+    @property
+    def ends(self) -> float:
+        """When the first of them ends."""
+        return min(own.current.ends for own in self._own)
+
+    @property
+    def failure(self) -> str | None:
+        """Why files as they are now are not in use."""
+        return next((own.failure for own in self._own if own.failure is not None), None)
+
+    def tls(self) -> Tls:
+        """What is in use."""
+        return _tls([own.current for own in self._own])
+
+    def check(self) -> bool:
+        """Read files again that have changed. Whether anything new is in use. Blocks."""
+        # Each of them, whether or not one before is new.
+        changed = [own.check() for own in self._own]
+        return any(changed)
+
+
+def _tls(own: list[Certificate]) -> Tls:
+    return {"certificates": [(*each.files, each.names) for each in own]}
+
+
+def _check_that_it_has_one(path: Path, text: str) -> None:
+    if "-----BEGIN CERTIFICATE-----" not in text:
+        raise ConfigurationError(f"{path} has no certificate: name a PEM file.")
 
 
 def _state_of(path: Path) -> tuple[int, int, int, int] | None:

@@ -23,7 +23,19 @@ from typing import Any, Final
 
 from orcas.errors import ConfigurationError, UsageError
 from orcas.settings.observability import ObservabilitySettings
-from orcas.settings.values import DOMAIN, Setting, boolean, directory, domains, integer, names, networks, number, text
+from orcas.settings.values import (
+    DOMAIN,
+    Setting,
+    boolean,
+    directory,
+    domains,
+    integer,
+    names,
+    networks,
+    number,
+    paths,
+    text,
+)
 from orcas.settings.values import setting as _setting
 
 PREFIX: Final = "ORCAS_"
@@ -109,11 +121,15 @@ class Settings(ObservabilitySettings):
         "host name under which websites of buckets are served to everybody, as `BUCKET.HOST`; nothing else is served there",
         text, pattern=DOMAIN, requirement="a host name in lower case",
     )  # fmt: skip
-    tls_cert_file: Path | None = _setting(
-        None, "PEM file with the certificate of the server and those between it and a root; without it, there is no TLS",
-        directory,
-    )  # fmt: skip
-    tls_key_file: Path | None = _setting(None, "PEM file with the private key of the certificate", directory)
+    tls_cert_file: tuple[Path, ...] = _setting(
+        (),
+        "PEM file with the certificate of the server and those between it and a root; without it, there is no TLS; "
+        "several, with commas between them, for several host names",
+        paths,
+    )
+    tls_key_file: tuple[Path, ...] = _setting(
+        (), "PEM file with the private key of the certificate; of several, in the same order", paths
+    )
     tls_self_signed: bool = _setting(
         False, "TLS for development: generate a certificate, and a CA in the data directory that signs it", boolean
     )
@@ -331,7 +347,7 @@ class Resolved:
 
 def has_tls(settings: Settings) -> bool:
     """Whether the server speaks TLS."""
-    return settings.tls_cert_file is not None or settings.tls_self_signed
+    return bool(settings.tls_cert_file) or settings.tls_self_signed
 
 
 def variable_name(name: str) -> str:
@@ -605,10 +621,12 @@ def _check_root_key(settings: Settings) -> None:
 
 
 def _check_tls(settings: Settings) -> None:
-    """Refuse half a pair, and a pair beside one that is generated."""
-    if (settings.tls_cert_file is None) != (settings.tls_key_file is None):
-        raise ConfigurationError("Set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE together: both or neither.")
-    if settings.tls_cert_file is not None and settings.tls_self_signed:
+    """Refuse half a pair, and pairs beside one that is generated."""
+    if len(settings.tls_cert_file) != len(settings.tls_key_file):
+        raise ConfigurationError(
+            "Set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE together: each certificate needs its key."
+        )
+    if settings.tls_cert_file and settings.tls_self_signed:
         raise ConfigurationError("ORCAS_TLS_CERT_FILE and ORCAS_TLS_SELF_SIGNED are both set: set only one.")
 
 

@@ -87,6 +87,14 @@ def directory(value: object) -> Path:
         raise TypeError("a path whose ~ stands for a known home directory") from None
 
 
+def paths(value: object) -> tuple[Path, ...]:
+    """Paths, with `~` expanded: a list, or one text with commas between them."""
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) and word.strip() for word in words):
+        raise TypeError("a list of paths")
+    return tuple(directory(word.strip()) for word in words)
+
+
 def names(value: object) -> tuple[str, ...]:
     """Each once: a list, or one text with spaces or commas between them."""
     words = value.replace(",", " ").split() if isinstance(value, str) else value

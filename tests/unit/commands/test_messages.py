@@ -281,6 +281,9 @@ ELSEWHERE: Final = {
         "A copy of the store's keys": "next_step(",
     },
     "tests/testing/test_installation.py": {"There is no home directory": "--data"},
+    "tests/tls/test_names.py": {
+        "The certificate in … is for no host": "is for no host: name it first, or leave it out"
+    },
     "tests/tools/test_admission.py": {"… cannot be read by this user": "as root, run `chown -R "},
     "tests/tools/imports/test_interruptions.py": {"… broke off in the middle": "broke off in the middle of an object"},
     "tests/tools/imports/test_versions.py": {"The server at … does not list": "does not list the versions of"},

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.fixtures.events.certificates import certify
 
+from orcas.edge import Front
 from orcas.errors import ConfigurationError
 from orcas.http.certificate import Certificates, read_certificate
 
@@ -27,6 +29,10 @@ def replaced(files: tuple[Path, Path], by: tuple[Path, Path]) -> None:
         copy = old.with_name("draft")
         shutil.copy(new, copy)
         copy.replace(old)
+
+
+def in_use(*files: tuple[Path, Path], clock: Callable[[], float] = time.time) -> Certificates:
+    return Certificates(files, Front.check_tls, clock)
 
 
 def checked(certificates: Certificates) -> list[bool]:
@@ -86,7 +92,7 @@ def test_comments_may_have_any_characters(tmp_path: Path) -> None:
 def test_new_files_are_used_and_bad_ones_are_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     files = made(tmp_path / "used", ends=90)
-    certificates = Certificates(*files)
+    certificates = in_use(files)
     first = certificates.current
     assert checked(certificates) == [False, False, False]
     replaced(files, made(tmp_path / "new", ends=90))
@@ -115,7 +121,7 @@ def test_new_files_are_used_and_bad_ones_are_not(tmp_path: Path, caplog: pytest.
 
 def test_what_was_used_comes_back(tmp_path: Path) -> None:
     files = made(tmp_path / "used", ends=90)
-    certificates = Certificates(*files)
+    certificates = in_use(files)
     files[1].rename(tmp_path / "elsewhere")
     checked(certificates)
     assert certificates.failure is not None
@@ -130,7 +136,7 @@ def test_a_link_may_change_its_target(tmp_path: Path) -> None:
         made(tmp_path / name, ends=90)
     link = tmp_path / "data"
     link.symlink_to("one")
-    certificates = Certificates(link / "certificate.pem", link / "key.pem")
+    certificates = in_use((link / "certificate.pem", link / "key.pem"))
     (tmp_path / "next").symlink_to("two")
     (tmp_path / "next").replace(link)
     assert checked(certificates) == [False, True, False]
@@ -139,7 +145,7 @@ def test_a_link_may_change_its_target(tmp_path: Path) -> None:
 def test_a_certificate_becomes_valid_while_the_server_waits(tmp_path: Path) -> None:
     now = time.time()
     files = made(tmp_path / "used", ends=90)
-    certificates = Certificates(*files, lambda: now)
+    certificates = in_use(files, clock=lambda: now)
     replaced(files, made(tmp_path / "early", begins=0.5, ends=90))
     assert checked(certificates) == [False, False, False]
     assert "not valid before" in str(certificates.failure)
@@ -153,7 +159,7 @@ def test_the_end_is_announced_once_a_day(
 ) -> None:
     """`warned`: after so many days. A certificate for a week has a quarter of it left then."""
     start = now = time.time()
-    certificates = Certificates(*made(tmp_path / "used", ends=ends), lambda: now)
+    certificates = in_use(made(tmp_path / "used", ends=ends), clock=lambda: now)
     now = start + warned * DAY - 60
     certificates.check()
     assert not caplog.records
@@ -169,3 +175,22 @@ def test_the_end_is_announced_once_a_day(
     assert not any(checked(certificates))
     assert [record.levelname for record in caplog.records[2:]] == ["ERROR"]
     assert caplog.records[2].message.startswith("The certificate has expired on ")
+
+
+def test_the_end_of_each_is_announced_with_its_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    start = now = time.time()
+    lives = {"first": 365, "second": 100, "third": 40}
+    files = [made(tmp_path / name, ends=days) for name, days in lives.items()]
+    certificates = in_use(*files, clock=lambda: now)
+    assert abs(certificates.ends - start - 40 * DAY) < 60
+    for days, name in ((31, "third"), (87, "second"), (352, "first")):
+        caplog.clear()
+        now = start + days * DAY
+        certificates.check()
+        warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+        assert [said.partition("renew ")[2] for said in warnings] == [str(tmp_path / name / "certificate.pem")]
+    ended = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert [said.partition("renew ")[2] for said in ended] == [str(pair[0]) for pair in files[1:]]
+    replaced(files[2], made(tmp_path / "new", ends=400))
+    assert checked(certificates) == [False, True, False]
+    assert abs(certificates.ends - start - 100 * DAY) < 60

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::connections::conn::UnderWay;
 use crate::connections::limits::FrontOptions;
+use crate::connections::tls::TlsOptions;
 use crate::context::{Context, Shared};
 use crate::worker::{self, Phase};
 use orcas_gateway::Gateway;
@@ -32,18 +33,18 @@ pub struct Front {
 
 impl Front {
     /// Serves connections to `listener`, which listens already and outlives the front. What is not S3 is passed on over
-    /// sockets that are sent over `application`. With a certificate and its key (PEM), connections speak TLS.
+    /// sockets that are sent over `application`. With `tls`, connections speak TLS.
     pub fn start(
         gateway: Arc<Gateway>,
         listener: BorrowedFd<'_>,
         application: BorrowedFd<'_>,
         options: FrontOptions,
-        certificate: Option<(&[u8], &[u8])>,
+        tls: Option<&TlsOptions>,
     ) -> io::Result<Self> {
         let threads = options.threads.max(1);
         let shared = Shared::new(gateway, application.try_clone_to_owned()?, options);
-        if let Some((chain, key)) = certificate {
-            shared.tls.use_certificate(chain, key).map_err(io::Error::other)?;
+        if let Some(tls) = tls {
+            shared.tls.use_options(tls).map_err(io::Error::other)?;
         }
         let (phase, told) = watch::channel(Phase::Serve);
         let front = Self {
@@ -127,12 +128,12 @@ impl Front {
         self.shared.set_origins(buckets);
     }
 
-    /// Connections speak TLS from now on, with this certificate and its key (PEM).
+    /// New connections speak TLS with these certificates.
     ///
     /// # Errors
     /// Says why they cannot be used; then those before stay.
-    pub fn use_certificate(&self, chain: &[u8], key: &[u8]) -> Result<(), String> {
-        self.shared.tls.use_certificate(chain, key)
+    pub fn use_tls(&self, tls: &TlsOptions) -> Result<(), String> {
+        self.shared.tls.use_options(tls)
     }
 
     /// Whether the application answers everything.

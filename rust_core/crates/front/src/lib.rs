@@ -25,4 +25,5 @@ mod worker;
 pub use connections::conn::UnderWay;
 pub use connections::limits::{FrontOptions, Limits};
 pub use connections::proxies::Proxies;
+pub use connections::tls::{Certificate, TlsOptions, check_tls};
 pub use front::Front;

@@ -1,16 +1,19 @@
-//! TLS of connections: the certificate in use, which may be replaced at any time, and handshakes, whose number is bounded.
+//! TLS of connections: the certificates in use, which may be replaced at any time, and handshakes, whose number is bounded.
 //!
 //! The first byte tells whether the client speaks TLS. Of too many handshakes the oldest ends, because one that is meant to
 //! end does within milliseconds. Must not know HTTP.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::error::Error;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use rustls::ServerConfig;
-use rustls::crypto::ring;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use tokio::sync::oneshot;
 
 /// What a client sends first that speaks TLS, and no other does.
@@ -18,6 +21,20 @@ pub const HANDSHAKE: u8 = 0x16;
 /// HTTP/2, as the two negotiate it.
 pub const HTTP_2: &[u8] = b"h2";
 const HANDSHAKES_MAX: usize = 1024;
+
+/// What connections speak TLS with.
+pub struct TlsOptions {
+    /// Clients that name no host, or one that none of these has, get the first.
+    pub certificates: Vec<Certificate>,
+}
+
+/// A certificate of the server and its key (PEM).
+pub struct Certificate {
+    pub chain: String,
+    pub key: String,
+    /// Its hosts, in lower case. One that begins with `*.` stands for all names with one more label.
+    pub names: Vec<String>,
+}
 
 #[derive(Default)]
 pub struct Tls {
@@ -41,22 +58,12 @@ pub struct Handshake<'a> {
 }
 
 impl Tls {
-    /// Connections speak TLS from now on, with this certificate and its key (PEM).
+    /// Connections speak TLS from now on, with these certificates.
     ///
     /// # Errors
     /// Says why they cannot be used.
-    pub fn use_certificate(&self, chain: &[u8], key: &[u8]) -> Result<(), String> {
-        let unusable = |error: &dyn std::fmt::Display| error.to_string();
-        let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
-        let chain = chain.map_err(|error| unusable(&error))?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| unusable(&error))?;
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
-            .map_err(|error| unusable(&error))?;
-        // A client that speaks both should use HTTP/1.1: those of S3 open a connection for each request at a time, and
-        // connections are spread over threads where streams of one are not.
-        config.alpn_protocols = vec![b"http/1.1".to_vec(), HTTP_2.to_vec()];
+    pub fn use_options(&self, options: &TlsOptions) -> Result<(), String> {
+        let config = config_of(options).map_err(|error| error.to_string())?;
         *self.config.write() = Some(Arc::new(config));
         Ok(())
     }
@@ -76,6 +83,61 @@ impl Tls {
         let number = handshakes.next;
         handshakes.under_way.insert(number, end);
         Handshake { tls: self, number, ended }
+    }
+}
+
+/// Whether connections could speak TLS with these.
+///
+/// # Errors
+/// Says why not.
+pub fn check_tls(options: &TlsOptions) -> Result<(), String> {
+    config_of(options).map(drop).map_err(|error| error.to_string())
+}
+
+fn config_of(options: &TlsOptions) -> Result<ServerConfig, Box<dyn Error>> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let own = Certificates::new(&options.certificates, &provider)?;
+    let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::new(own));
+    // A client that speaks both should use HTTP/1.1: those of S3 open a connection for each request at a time, and
+    // connections are spread over threads where streams of one are not.
+    config.alpn_protocols = vec![b"http/1.1".to_vec(), HTTP_2.to_vec()];
+    Ok(config)
+}
+
+/// The certificates of the server, by the names of hosts.
+#[derive(Debug)]
+struct Certificates {
+    default: Arc<CertifiedKey>,
+    by_name: HashMap<String, Arc<CertifiedKey>>,
+}
+
+impl Certificates {
+    fn new(options: &[Certificate], provider: &CryptoProvider) -> Result<Self, Box<dyn Error>> {
+        let (mut default, mut by_name) = (None, HashMap::new());
+        for Certificate { chain, key, names } in options {
+            let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>()?;
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
+            let certified = Arc::new(CertifiedKey::from_der(chain, key, provider)?);
+            for name in names {
+                by_name.entry(name.clone()).or_insert_with(|| Arc::clone(&certified));
+            }
+            default.get_or_insert(certified);
+        }
+        Ok(Self { default: default.ok_or("there is no certificate")?, by_name })
+    }
+
+    /// That for a host, whose name is in lower case.
+    fn find(&self, host: &str) -> Option<&Arc<CertifiedKey>> {
+        self.by_name.get(host).or_else(|| self.by_name.get(&format!("*.{}", host.split_once('.')?.1)))
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        // rustls has put the name into lower case.
+        let named = hello.server_name().and_then(|host| self.find(host));
+        Some(Arc::clone(named.unwrap_or(&self.default)))
     }
 }
 

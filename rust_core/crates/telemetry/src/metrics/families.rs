@@ -43,9 +43,9 @@ families! {
          enough others of verified senders, or of others, were (ORCAS_TRACES_ASKED_PER_SEC).";
     CONNECTIONS Gauge "orcas_connections" "" [] "Open connections of clients.";
     CERTIFICATE_END Gauge "orcas_tls_certificate_expiry_timestamp_seconds" "seconds" []
-        "When the certificate in use expires; none without TLS.";
+        "When the certificate in use expires, of several the first to do so; none without TLS.";
     CERTIFICATE_FAILED Gauge "orcas_tls_certificate_reload_failed" "" []
-        "1 while the files of the certificate have changed and cannot be used; none without TLS.";
+        "1 while files of certificates have changed and cannot be used; none without TLS.";
     BODY_BUDGET Gauge "orcas_body_budget_bytes" "bytes" []
         "Memory that bodies of requests may take (ORCAS_BODY_BUDGET).";
     BODY_BUDGET_USED Gauge "orcas_body_budget_used_bytes" "bytes" ["kind"]

@@ -33,6 +33,7 @@ __all__ = [
     "Load",
     "Maintenance",
     "MasterKeyError",
+    "Postponed",
     "Refusal",
     "Request",
     "RequestLogs",
@@ -796,19 +797,18 @@ class FrontTls(TypedDict):
     """What connections speak TLS with, as PEM.
 
     `certificates`: of each the certificate with those that sign it, its key, and its hosts in lower case. The first is for
-    clients that name no host, or one that none has.
+    clients that name no host, or one that none has. `client_ca`: who signs certificates of clients, which may show one.
     """
 
     certificates: list[tuple[str, str, list[str]]]
+    client_ca: str | None
 
 @final
 class Front:
     """Connections of clients, served by threads that never attach to the interpreter."""
 
     @staticmethod
-    def start(
-        core: Core, listener: int, application: int, options: FrontOptions, tls: FrontTls | None = None
-    ) -> Front:
+    def start(core: Core, listener: int, application: int, options: FrontOptions, tls: FrontTls | None = None) -> Front:
         """Serve connections to a socket that listens already, until `stop`. Keep the socket open until then.
 
         What is not S3 is passed on over pairs of sockets, an end of each of which is sent over the socket `application`.

@@ -20,7 +20,7 @@ import uvicorn
 from starlette.requests import ClientDisconnect
 
 from orcas.edge import Front
-from orcas.http.extensions import ENDLESS, ConnectionDropped
+from orcas.http.extensions import CERTIFICATE, ENDLESS, ConnectionDropped
 from orcas.http.refusals import FAILED
 from orcas.settings.config import DEV_SECRET_KEY, Settings
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _BACKLOG: Final = 2048
 _CLIENT: Final = b"orcas-front-client"
 _SCHEME: Final = b"orcas-front-scheme"
+_CERTIFICATE: Final = b"orcas-front-certificate"
 # The longest time for which a connection of the listener is kept while it has no request.
 _KEPT_SECONDS: Final = 3600
 # Time for requests of the application to end when the listener has ended.
@@ -85,13 +86,16 @@ def _as_sent(scope: Scope) -> Scope:
     headers: list[tuple[bytes, bytes]] = []
     said: dict[bytes, str] = {}
     for name, value in scope["headers"]:
-        if name in (_CLIENT, _SCHEME):
+        if name in (_CLIENT, _SCHEME, _CERTIFICATE):
             said[name] = value.decode("ascii")
         else:
             headers.append((name, value))
     # An IPv6 address is in brackets.
     host, _, port = said[_CLIENT].rpartition(":")
-    return {**scope, "headers": headers, "client": (host.strip("[]"), int(port)), "scheme": said[_SCHEME]}
+    scope = {**scope, "headers": headers, "client": (host.strip("[]"), int(port)), "scheme": said[_SCHEME]}
+    if _CERTIFICATE in said:
+        scope[CERTIFICATE] = bytes.fromhex(said[_CERTIFICATE])
+    return scope
 
 
 def start_front(

@@ -98,10 +98,14 @@ def given_certificates(settings: Settings) -> Certificates | None:
     """
     if settings.tls_self_signed and find_spec("cryptography") is None:
         raise ConfigurationError("--tls-self-signed needs the package cryptography: pip install 'orcas-s3[tls]'.")
+    if settings.tls_client_ca_file is not None and find_spec("cryptography") is None:
+        raise ConfigurationError(
+            "ORCAS_TLS_CLIENT_CA_FILE needs the package cryptography: pip install 'orcas-s3[tls]'."
+        )
     if not settings.tls_cert_file:
         return None
     files = [*zip(settings.tls_cert_file, settings.tls_key_file, strict=True)]
-    return Certificates(files, Front.check_tls)
+    return Certificates(files, settings.tls_client_ca_file, Front.check_tls)
 
 
 def _self_signed(settings: Settings) -> tuple[Certificates, str]:
@@ -124,7 +128,7 @@ def _self_signed(settings: Settings) -> tuple[Certificates, str]:
     ]
     # The name of a machine may have any characters; those of certificates have not.
     path, ca = certify(settings.data, [host.lower() for host in hosts if host.isascii()])
-    return Certificates([(path, path)], Front.check_tls), str(ca)
+    return Certificates([(path, path)], settings.tls_client_ca_file, Front.check_tls), str(ca)
 
 
 def address_of(url: str, settings: Settings, certificates: Certificates | None, ca: str | None) -> Address:

@@ -54,12 +54,16 @@ impl TryFrom<Options> for FrontOptions {
 #[pyo3(from_item_all)]
 struct Tls {
     certificates: Vec<(String, String, Vec<String>)>,
+    client_ca: Option<String>,
 }
 
 impl From<Tls> for TlsOptions {
     fn from(tls: Tls) -> Self {
         let certificates = tls.certificates.into_iter();
-        Self { certificates: certificates.map(|(chain, key, names)| Certificate { chain, key, names }).collect() }
+        Self {
+            certificates: certificates.map(|(chain, key, names)| Certificate { chain, key, names }).collect(),
+            client_ca: tls.client_ca,
+        }
     }
 }
 

@@ -31,7 +31,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def about(running: Running, answer: Answer, *, debug: bool) -> dict[str, Any]:
-    """The one line about a request at this level, which the listener in Rust may write after the answer."""
+    """The one line about a request at this level, which the listener may write after the answer."""
 
     def found() -> list[dict[str, Any]]:
         lines = running.about(answer.headers["x-amz-request-id"])

@@ -30,7 +30,7 @@ Pair = tuple[Path, Path]
 def settings(pairs: list[Pair]) -> dict[str, str]:
     names = ("ORCAS_TLS_CERT_FILE", "ORCAS_TLS_KEY_FILE")
     files = {name: ",".join(map(str, column)) for name, column in zip(names, zip(*pairs, strict=True), strict=True)}
-    return {"ORCAS_LISTENER": "rust", **files}
+    return {**files}
 
 
 def made(directory: Path, hosts: list[str], days: float = 90) -> Pair:

@@ -110,7 +110,7 @@ def test_older_versions_and_ciphers_without_forward_secrecy_are_refused(served: 
         with plain(served) as client, pytest.raises(ssl.SSLError):
             context.wrap_socket(client)
     openssl = {"UNSUPPORTED_PROTOCOL", "NO_SHARED_CIPHER"}
-    # Those of the listener in Rust: the version, and both ciphers.
+    # The version, and both ciphers.
     lacking = ("SignatureAlgorithmsExtensionRequired", "NoKxGroupsInCommon", "NoCipherSuitesInCommon")
     rustls = {f"peer is incompatible: {what}" for what in lacking}
     assert wait_until(lambda: any(names <= set(failures(served)) for names in (openssl, rustls)))

@@ -1,4 +1,4 @@
-"""The certificates of the server: read, checked, and read again when their files change.
+"""The certificates of the server and the CAs of its clients: read, checked, and read again when their files change.
 
 What cannot be used never replaces what is in use. Must not know settings, connections or who issues certificates.
 """
@@ -17,8 +17,6 @@ from typing import Any, Final, Generic, TypedDict, TypeVar
 
 from orcas.errors import ConfigurationError, because
 
-# For TLS 1.2: forward secrecy, and encryption that authenticates. Those of TLS 1.3 are all of this kind.
-_CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 # X509_V_FLAG_NO_CHECK_TIME of OpenSSL, for which Python has no name.
 _NO_CHECK_TIME: Final = 0x200000
 # The end of a certificate is reported when a quarter of its life is left, and at most this long before: those who renew
@@ -36,10 +34,9 @@ _State = tuple[tuple[int, int, int, int] | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate with its key, for connections; its time in seconds since 1970, and the SHA-256 of its bytes."""
+    """A certificate with its key; its time in seconds since 1970, and the SHA-256 of its bytes."""
 
-    context: ssl.SSLContext = field(repr=False)
-    # The files, as PEM: for the listener in Rust.
+    # As PEM.
     files: tuple[str, str] = field(repr=False)
     # The hosts that it is for, in lower case.
     names: list[str]
@@ -49,9 +46,10 @@ class Certificate:
 
 
 class Tls(TypedDict):
-    """All that connections speak TLS with, as the listener in Rust takes it."""
+    """All that connections speak TLS with, as the listener takes it."""
 
     certificates: list[tuple[str, str, list[str]]]
+    client_ca: str | None
 
 
 def read_certificate(certificate: Path, key: Path, now: float) -> Certificate:
@@ -69,10 +67,6 @@ def read_certificate(certificate: Path, key: Path, now: float) -> Certificate:
             f"The private key in {key} is encrypted: decrypt it with `openssl pkey`, and let only the server read it."
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_ciphers(_CIPHERS)
-    context.set_alpn_protocols(["http/1.1"])
-    context.options |= ssl.OP_NO_RENEGOTIATION
     try:
         # With a password, it never asks for one on a terminal.
         context.load_cert_chain(certificate, key, password="")
@@ -96,7 +90,7 @@ def read_certificate(certificate: Path, key: Path, now: float) -> Certificate:
             f"The certificate in {certificate} is not valid before {_date(begins)}: check the clock."
         )
     names = [value.lower() for kind, value in fields.get("subjectAltName", ()) if kind == "DNS"]
-    return Certificate(context, (chain, text), names, begins, ends, hashlib.sha256(own).hexdigest())
+    return Certificate((chain, text), names, begins, ends, hashlib.sha256(own).hexdigest())
 
 
 def _shown(context: ssl.SSLContext, chain: str) -> tuple[dict[str, Any], bytes]:
@@ -165,7 +159,7 @@ class _Own(_Watched[Certificate]):
         def read() -> Certificate:
             certificate = read_certificate(*files, clock())
             try:
-                usable(_tls([certificate]))
+                usable(_tls([certificate], None))
             except ValueError as error:
                 raise ConfigurationError(
                     f"{files[0]} and {files[1]} cannot be used: {error}; name a certificate and its key."
@@ -205,12 +199,14 @@ class Certificates:
     """All certificates in use. Any thread may call `check`, one at a time."""
 
     def __init__(
-        self, files: Sequence[tuple[Path, Path]], usable: Callable[[Tls], None], clock: Callable[[], float] = time.time
-    ) -> None:
+        self, files: Sequence[tuple[Path, Path]], client_ca: Path | None, usable: Callable[[Tls], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
         """Read the files. Blocks.
 
         Args:
             files: certificates with their keys. The first is for clients that name no host, or one that none is for.
+            client_ca: the CAs of clients; without it, clients show no certificates.
             usable: raises ValueError for what connections cannot use.
             clock: seconds since 1970.
 
@@ -221,6 +217,11 @@ class Certificates:
         for (path, _), own in [*zip(files, self._own, strict=True)][1:]:
             if not own.current.names:
                 raise ConfigurationError(f"The certificate in {path} is for no host: name it first, or leave it out.")
+        self._clients: list[_Watched[str]] = []
+        if client_ca is not None:
+            self._clients.append(
+                _Watched("CA of clients", [client_ca], lambda: _read_client_ca(client_ca, self.current, usable))
+            )
 
     @property
     def current(self) -> Certificate:
@@ -235,21 +236,34 @@ class Certificates:
     @property
     def failure(self) -> str | None:
         """Why files as they are now are not in use."""
-        return next((own.failure for own in self._own if own.failure is not None), None)
+        return next((each.failure for each in self._watched() if each.failure is not None), None)
 
     def tls(self) -> Tls:
         """What is in use."""
-        return _tls([own.current for own in self._own])
+        return _tls([own.current for own in self._own], next((each.current for each in self._clients), None))
 
     def check(self) -> bool:
         """Read files again that have changed. Whether anything new is in use. Blocks."""
         # Each of them, whether or not one before is new.
-        changed = [own.check() for own in self._own]
+        changed = [each.check() for each in self._watched()]
         return any(changed)
 
+    def _watched(self) -> list[_Watched[Any]]:
+        return [*self._own, *self._clients]
 
-def _tls(own: list[Certificate]) -> Tls:
-    return {"certificates": [(*each.files, each.names) for each in own]}
+
+def _tls(own: list[Certificate], client_ca: str | None) -> Tls:
+    return {"certificates": [(*each.files, each.names) for each in own], "client_ca": client_ca}
+
+
+def _read_client_ca(path: Path, certificate: Certificate, usable: Callable[[Tls], None]) -> str:
+    text = _read(path)
+    _check_that_it_has_one(path, text)
+    try:
+        usable(_tls([certificate], text))
+    except ValueError as error:
+        raise ConfigurationError(f"{path} cannot be used: {error}; name a file with certificates of CAs.") from None
+    return text
 
 
 def _check_that_it_has_one(path: Path, text: str) -> None:

@@ -19,7 +19,9 @@ MORE: Final = "orcas.more"
 # True in `http.response.start`: the response has no end of its own, so a server that stops does not wait until the client
 # has read it.
 ENDLESS: Final = "orcas.endless"
-# Entry of a scope: status and code, if the request was answered in place of the application.
+# Entries of a scope. The certificate that the client has shown (DER), which one of the CAs of clients has signed.
+CERTIFICATE: Final = "orcas.certificate"
+# Status and code, if the request was answered in place of the application.
 REFUSED: Final = "orcas.refused"
 
 # A client with IPv6 has a whole network of addresses: those with the same prefix of this length count as one client.

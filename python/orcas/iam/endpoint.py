@@ -25,12 +25,14 @@ from orcas.telemetry.reports import note_cause
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from orcas.control.identities.service import Identities
     from orcas.edge import Core
     from orcas.iam.directory import Directory
 
 VERSIONS: Final = {"iam": "2010-05-08", "sts": "2011-06-15"}
-# What nobody signs: a token of a provider says who calls.
-_UNSIGNED: Final = "AssumeRoleWithWebIdentity"
+# What nobody signs: a token of a provider says who calls, or a certificate that the client has shown.
+_WEB: Final = "AssumeRoleWithWebIdentity"
+_CERTIFIED: Final = "AssumeRoleWithCertificate"
 # Of the form: the longest policy is 128 KiB of text, most of whose characters may be encoded.
 BODY_MAX: Final = 256 * 1024
 # Of one that nobody signs: a token has at most 20,000 characters, the policy of a session 2,048.
@@ -114,7 +116,7 @@ class QueryEndpoint:
 
     async def _perform(self, call: _Call, body: bytes) -> tuple[str, dict[str, Any]]:
         if not call.is_signed:
-            return _UNSIGNED, await self._web(call, body)
+            return await self._unsigned(call, body)
         try:
             access_key = authenticate(self._core, call.scope, call.service, hashlib.sha256(body).digest())
         except Refusal as refusal:
@@ -134,26 +136,41 @@ class QueryEndpoint:
             service=call.service,
         )  # fmt: skip
 
-    async def _web(self, call: _Call, body: bytes) -> dict[str, Any]:
+    async def _unsigned(self, call: _Call, body: bytes) -> tuple[str, dict[str, Any]]:
+        action, version, parameters = call.parameters(body)
+        if action not in (_WEB, _CERTIFIED) or version != VERSIONS["sts"]:
+            known, message = _CODES["AccessDenied"]
+            raise _Refused(403, known, str(message))
+        client = (call.scope.get("client") or ("",))[0]
+        try:
+            self._core.check_not_locked_out(client)
+        except Refusal:
+            raise _throttled() from None
+        identities = await self._directory.identities()
+        if action == _WEB:
+            return action, await self._web(call, parameters, identities, client)
+        # Imported here, because few servers have such clients.
+        from orcas.iam.certificates import shown
+
+        certificate = shown(call.scope)
+        return action, await identities.perform(
+            action, parameters, context=_context(call.scope), certificate=certificate, service="sts"
+        )
+
+    async def _web(
+        self, call: _Call, parameters: dict[str, Any], identities: Identities, client: str
+    ) -> dict[str, Any]:
         """Credentials for whom a token of a provider is about."""
         # Imported here, because few servers have providers.
         from orcas.iam.web.tokens import verified
 
-        action, version, parameters = call.parameters(body)
-        if action != _UNSIGNED or version != VERSIONS["sts"]:
-            known, message = _CODES["AccessDenied"]
-            raise _Refused(403, known, str(message))
-        identities, client = await self._directory.identities(), (call.scope.get("client") or ("",))[0]
         try:
-            self._core.check_not_locked_out(client)
             web = await verified(parameters.get("WebIdentityToken"), parameters.get("RoleArn"), identities, self._keys)
-        except Refusal:
-            raise _throttled() from None
         except IamError as error:
             if error.code == "InvalidIdentityToken":
                 self._core.count_forgery(client)
             raise
-        return await identities.perform(action, parameters, context=_context(call.scope), web=web, service="sts")
+        return await identities.perform(_WEB, parameters, context=_context(call.scope), web=web, service="sts")
 
 
 class _Call:
@@ -163,7 +180,7 @@ class _Call:
         self.scope = scope
         self._query, signing = _split(scope["query_string"])
         credential = _header(scope, b"authorization") or signing.get("x-amz-credential")
-        # What is verified: of a request that nobody signs, the token.
+        # What is verified: of a request that nobody signs, the token or the certificate.
         self.is_signed = credential is not None or "x-amz-signature" in signing
         self.service = "iam" if credential is not None and "/sts/aws4_request" not in credential else "sts"
         # An empty header says that there is none, as to who verifies the signature.

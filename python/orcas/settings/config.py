@@ -130,6 +130,12 @@ class Settings(ObservabilitySettings):
     tls_key_file: tuple[Path, ...] = _setting(
         (), "PEM file with the private key of the certificate; of several, in the same order", paths
     )
+    tls_client_ca_file: Path | None = _setting(
+        None,
+        "PEM file with the CAs of clients: one with a certificate of theirs gets temporary credentials of the user that "
+        "it names",
+        directory,
+    )
     tls_self_signed: bool = _setting(
         False, "TLS for development: generate a certificate, and a CA in the data directory that signs it", boolean
     )
@@ -621,13 +627,17 @@ def _check_root_key(settings: Settings) -> None:
 
 
 def _check_tls(settings: Settings) -> None:
-    """Refuse half a pair, and pairs beside one that is generated."""
+    """Refuse half a pair, pairs beside one that is generated, and certificates of clients without those."""
     if len(settings.tls_cert_file) != len(settings.tls_key_file):
         raise ConfigurationError(
             "Set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE together: each certificate needs its key."
         )
     if settings.tls_cert_file and settings.tls_self_signed:
         raise ConfigurationError("ORCAS_TLS_CERT_FILE and ORCAS_TLS_SELF_SIGNED are both set: set only one.")
+    if settings.tls_client_ca_file is not None and not has_tls(settings):
+        raise ConfigurationError(
+            "ORCAS_TLS_CLIENT_CA_FILE needs TLS: set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE as well."
+        )
 
 
 def _check_website_host(settings: Settings) -> None:

@@ -22,7 +22,9 @@ FILES = ("tls-ca.pem", "tls-ca.key", "tls.pem")
 def greet(certificate: Path, ca: Path, name: str) -> str | None:
     """The version of TLS that a strict client of this CA agrees on with a server of this name."""
     server, client = socket.socketpair()
-    own = read_certificate(certificate, certificate, time.time()).context
+    read_certificate(certificate, certificate, time.time())
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    own.load_cert_chain(certificate)
     context = ssl.create_default_context(cafile=ca)
     context.verify_flags |= ssl.VERIFY_X509_STRICT
 

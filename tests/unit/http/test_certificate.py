@@ -32,7 +32,7 @@ def replaced(files: tuple[Path, Path], by: tuple[Path, Path]) -> None:
 
 
 def in_use(*files: tuple[Path, Path], clock: Callable[[], float] = time.time) -> Certificates:
-    return Certificates(files, Front.check_tls, clock)
+    return Certificates(files, None, Front.check_tls, clock)
 
 
 def checked(certificates: Certificates) -> list[bool]:

@@ -58,10 +58,19 @@ class WebIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """What a client has shown, signed by a CA that the operator trusts: the user that it names, and when it ends."""
+
+    user: str
+    ends_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Who calls: the root of an account if there is no `user`, which may be a role. `key`: the access key that signed.
 
-    `session`: what has signed are temporary credentials. `web`: nobody has signed, and this is who calls.
+    `session`: what has signed are temporary credentials. Nobody has signed if there is `web`, which is who calls, or
+    `certificate`, which names the user.
     """
 
     account: Account
@@ -69,6 +78,7 @@ class Caller:
     key: Key | None = None
     session: Claims | None = None
     web: WebIdentity | None = None
+    certificate: ClientCertificate | None = None
     # Keys of conditions that the request itself fills.
     context: Mapping[str, list[str]] = field(default_factory=dict)
 

@@ -27,7 +27,15 @@ from orcas.control.identities.actions import (
     simulation,
 )
 from orcas.control.identities.authorization import authorize
-from orcas.control.identities.calls import AccessDecisions, Answer, Call, Caller, Parameters, WebIdentity
+from orcas.control.identities.calls import (
+    AccessDecisions,
+    Answer,
+    Call,
+    Caller,
+    ClientCertificate,
+    Parameters,
+    WebIdentity,
+)
 from orcas.control.identities.failures import IamError, missing
 from orcas.control.identities.named import Named, named
 from orcas.control.identities.names import PROVIDER, account_number, root_arn
@@ -136,14 +144,15 @@ class Identities:
         context: Mapping[str, list[str]] | None = None,
         token: str | None = None,
         web: WebIdentity | None = None,
+        certificate: ClientCertificate | None = None,
         service: str | None = None,
     ) -> Answer:
         """The answer of an action of IAM or STS.
 
         `access_key`: what has signed. Without it, the operator of the server calls, as the root of `account`, a number or
         canonical id; without that, of the first account. `context`: keys of conditions that the request fills. `token`: that
-        of the session whose credentials have signed. `web`: who calls, where nobody has signed. `service`: the one that the
-        request is for; either, if the operator calls.
+        of the session whose credentials have signed. `web` or `certificate`: who calls, where nobody has signed.
+        `service`: the one that the request is for; either, if the operator calls.
 
         Raises:
             IamError: it is refused, and nothing was changed.
@@ -153,16 +162,23 @@ class Identities:
             async with self._turn():
                 entry = ACTIONS.get(name)
                 other = service is not None and (entry is None or entry.service != service)
-                if other or (web is not None and name != "AssumeRoleWithWebIdentity"):
+                if (
+                    other
+                    or (web is not None and name != "AssumeRoleWithWebIdentity")
+                    or (certificate is not None and name != "AssumeRoleWithCertificate")
+                ):
                     raise _unknown(name)
                 records = Records(self._connection)
                 if web is not None:
                     caller = Caller(await _account(records, web.account), web=web, context=context or {})
+                elif certificate is not None:
+                    caller = await self._certified(records, certificate, context or {})
                 elif token is not None:
                     caller = await self._in_session(records, (access_key, token), context or {}, service)
                 else:
                     caller = await self._caller(records, access_key, account, context or {})
-                return await self._perform(records, caller, name, given, operator=access_key is None and web is None)
+                operator = access_key is None and web is None and certificate is None
+                return await self._perform(records, caller, name, given, operator=operator)
 
         return await self.finished(run())
 
@@ -341,6 +357,18 @@ class Identities:
         user = None if key.user is None else await records.by_id(key.user)
         return Caller(await _account(records, key.account), user, key, context=context)
 
+    async def _certified(
+        self, records: Records, certificate: ClientCertificate, context: Mapping[str, list[str]]
+    ) -> Caller:
+        """The user of the first account whom a certificate names."""
+        account = await _account(records, self._root.owner)
+        user = await records.find(account.id, "user", certificate.user)
+        if user is None:
+            said = "The certificate of the client names no user."
+            raise IamError("AccessDenied", said, f"it names {certificate.user!r}")
+        await records.check(user.id)
+        return Caller(account, user, certificate=certificate, context=context)
+
     async def _in_session(
         self, records: Records, signed: tuple[str | None, str], context: Mapping[str, list[str]], service: str | None
     ) -> Caller:
@@ -349,8 +377,8 @@ class Identities:
         # Whatever the engine has taken for the token.
         if claims is not None and claims.access_key != signed[0]:
             claims = None
-        # As on AWS, a session of a user or root manages no identities: it is without MFA.
-        if claims is not None and (claims.by is None or service == "sts"):
+        # As on AWS, a session of a user or root manages no identities: it is without MFA. Those of roles have names.
+        if claims is not None and (claims.name is not None or service == "sts"):
             root = await records.account(claims.id)
             user = None if root is not None else await records.by_id(claims.id)
             account = root if user is None else await records.account(user.account)

@@ -2,8 +2,10 @@
 //!
 //! One end of each pair is sent to the application over a socket that both have had from the start, so nobody else can
 //! reach it.
-//! Path, query, headers and so the signature stay unchanged. The address of the client and the scheme are in headers of the
-//! listener's own, which only this writes: copies that a client has sent are dropped. Both bodies are streamed.
+//!
+//! Path, query, headers and so the signature stay unchanged. The address of the client, the scheme and the certificate that
+//! the client has shown are in headers of the listener's own, which only this writes: copies that a client has sent are
+//! dropped. Both bodies are streamed.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -26,10 +28,13 @@ use tokio::net::UnixStream;
 
 use crate::origin::Origin;
 use crate::receiving::{Receiving, Wish};
+use orcas_http::hex;
 
 /// Address and port of the client, and how it writes the address of the server.
 const CLIENT: HeaderName = HeaderName::from_static("orcas-front-client");
 const SCHEME: HeaderName = HeaderName::from_static("orcas-front-scheme");
+/// The certificate of the client, as DER in hexadecimal digits.
+const CERTIFICATE: HeaderName = HeaderName::from_static("orcas-front-certificate");
 /// Of an answer of the application: it has no end of its own.
 pub const ENDLESS: HeaderName = HeaderName::from_static("orcas-front-endless");
 /// Of an answer that the client is not to see: its connection ends instead.
@@ -54,12 +59,14 @@ impl Application {
     }
 
     /// The answer to a request. `wish`: the body waits for it, until the application asks for a 100 (Continue).
+    /// `certificate`: the client has shown it, and it was verified.
     pub async fn ask(
         &self,
         parts: &Parts,
         body: Receiving,
         wish: Option<Arc<Wish>>,
         origin: &Origin,
+        certificate: Option<&[u8]>,
     ) -> Result<Response<Incoming>, Failure> {
         let mut request = Request::new(body);
         *request.method_mut() = parts.method.clone();
@@ -70,6 +77,10 @@ impl Application {
         // What concerns the connection of the client alone.
         for name in [CONNECTION, EXPECT, UPGRADE] {
             headers.remove(name);
+        }
+        headers.remove(CERTIFICATE);
+        if let Some(certificate) = certificate {
+            headers.insert(CERTIFICATE, HeaderValue::try_from(hex(certificate))?);
         }
         if wish.is_some() {
             headers.insert(EXPECT, HeaderValue::from_static("100-continue"));

@@ -339,7 +339,8 @@ impl Exchange {
     async fn pass(&self, head: &Head, mut body: Receiving) -> Response<AnswerBody> {
         let wish = if head.expects_continue && head.has_body { body.wait() } else { None };
         let unwanted = body.until_answered(wish.clone());
-        let asked = self.context.application.ask(head.parts(), body, wish, &self.origin).await;
+        let certificate = self.conn.certificate();
+        let asked = self.context.application.ask(head.parts(), body, wish, &self.origin, certificate).await;
         let (mut parts, body) = match asked {
             Ok(answer) if answer.headers().contains_key(DROPPED) => return self.ended().await,
             Ok(answer) => answer.into_parts(),

@@ -108,12 +108,18 @@ async fn greet(
     let greeted = {
         let mut handshake = context.shared.tls.begin();
         let seconds = context.shared.options.limits.head_sec;
+        let is_proxy = context.shared.options.trusted_proxies.trusts(origin.ip());
         let greeting = async {
             let mut first = [0];
             match stream.peek(&mut first).await? {
                 0 => Ok(Greeted::Left),
                 _ if first == [tls::HANDSHAKE] => {
                     let accepted = TlsAcceptor::from(config).accept(Socket(Arc::clone(&stream))).await?;
+                    let shown = accepted.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                    // That of a proxy says nothing of those who send requests through it.
+                    if let Some(shown) = shown.filter(|_| !is_proxy) {
+                        conn.identify(shown);
+                    }
                     Ok(Greeted::Tls(Box::new(accepted)))
                 }
                 _ => Ok(Greeted::Plain),

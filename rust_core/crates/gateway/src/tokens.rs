@@ -29,7 +29,7 @@ pub struct Claims {
     pub identity: String,
     /// Its unique id: another one of the same name is another one.
     pub id: String,
-    /// The access key that has asked for it; none for a role.
+    /// The access key that has asked for it; none for a role, or if a certificate has.
     pub by: Option<String>,
     /// ARNs and access keys of those who have asked for it, and for what they have asked with: their limits are its own.
     #[serde(default)]

@@ -112,6 +112,23 @@ async def get_session_token(call: Call) -> Answer:
 
 
 @action("session", service="sts")
+async def assume_role_with_certificate(call: Call) -> Answer:
+    """Credentials of the user whom a certificate names that the client has shown. They end with it at the latest."""
+    user, certificate = call.caller.user, call.caller.certificate
+    if user is None or certificate is None:
+        raise IamError("AccessDenied", "Not authorized to perform sts:AssumeRoleWithCertificate")
+    seconds = call.parameters.number("DurationSeconds", _LEAST, _MOST, 3_600)
+    left = (certificate.ends_ms - call.sessions.now_ms()) // 1000
+    if left <= 0:
+        raise IamError("AccessDenied", "The certificate of the client has expired.")
+    credentials, _ = await _issue(
+        call, min(seconds, left), identity=user.arn, id=user.id, by=None, provider=None, name=None, arn=None,
+        user_id=user.id, tags=[], transitive=[], policies=None, document=None,
+    )  # fmt: skip
+    return {"Credentials": credentials}
+
+
+@action("session", service="sts")
 async def get_federation_token(call: Call) -> Answer:
     """Credentials for somebody whom the caller knows: what both the caller and the policies that are given allow."""
     own, of_root = _own(call), call.caller.user is None

@@ -44,7 +44,7 @@ class Claims:
     secret: str = field(repr=False)
     identity: str
     id: str
-    # The access key that asked for it: of sessions of users and roots, which end with it.
+    # The access key that asked for it: of sessions of users and roots, which end with it. None after a certificate.
     by: str | None
     # Who signs; None for the user itself.
     arn: str | None

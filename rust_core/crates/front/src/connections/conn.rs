@@ -6,7 +6,7 @@
 //! know HTTP beyond the stages of a request.
 
 use std::iter::Sum;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -58,6 +58,8 @@ pub struct Conn {
     pub socket: Arc<TcpStream>,
     /// The connection that this is a stream of.
     carrier: Option<Arc<Conn>>,
+    /// The certificate that the client has shown, if it was verified.
+    certificate: OnceLock<Box<[u8]>>,
     state: Mutex<State>,
 }
 
@@ -116,7 +118,18 @@ struct State {
 
 impl Conn {
     pub fn new(socket: Arc<TcpStream>) -> Arc<Self> {
-        Arc::new(Self { socket, carrier: None, state: Mutex::default() })
+        Arc::new(Self { socket, carrier: None, certificate: OnceLock::new(), state: Mutex::default() })
+    }
+
+    /// The client has shown this certificate (DER), which was verified.
+    pub fn identify(&self, certificate: &[u8]) {
+        self.certificate.get_or_init(|| certificate.into());
+    }
+
+    /// The certificate of the client (DER), if it has shown one that was verified.
+    pub fn certificate(&self) -> Option<&[u8]> {
+        let of_connection = self.carrier.as_deref().unwrap_or(self);
+        of_connection.certificate.get().map(|certificate| &**certificate)
     }
 
     /// From now on, requests of this connection are streams.
@@ -130,7 +143,7 @@ impl Conn {
     /// The state of a new stream of this connection.
     pub fn open_stream(self: &Arc<Self>) -> Arc<Self> {
         let (socket, carrier) = (Arc::clone(&self.socket), Some(Arc::clone(self)));
-        let stream = Arc::new(Self { socket, carrier, state: Mutex::default() });
+        let stream = Arc::new(Self { socket, carrier, certificate: OnceLock::new(), state: Mutex::default() });
         let mut state = self.state.lock();
         state.stage = Stage::Busy;
         if let Some(streams) = &mut state.streams {

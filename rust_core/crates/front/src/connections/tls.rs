@@ -1,19 +1,20 @@
-//! TLS of connections: the certificates in use, which may be replaced at any time, and handshakes, whose number is bounded.
+//! TLS of connections: the certificates in use, which may be replaced at any time, those of clients, and handshakes, whose
+//! number is bounded.
 //!
 //! The first byte tells whether the client speaks TLS. Of too many handshakes the oldest ends, because one that is meant to
-//! end does within milliseconds. Must not know HTTP.
+//! end does within milliseconds. Must not know HTTP, or whom certificates of clients are about.
 
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
 use tokio::sync::oneshot;
 
 /// What a client sends first that speaks TLS, and no other does.
@@ -26,6 +27,8 @@ const HANDSHAKES_MAX: usize = 1024;
 pub struct TlsOptions {
     /// Clients that name no host, or one that none of these has, get the first.
     pub certificates: Vec<Certificate>,
+    /// The CAs of clients (PEM). A client may show a certificate, which one of them must have signed.
+    pub client_ca: Option<String>,
 }
 
 /// A certificate of the server and its key (PEM).
@@ -98,7 +101,18 @@ fn config_of(options: &TlsOptions) -> Result<ServerConfig, Box<dyn Error>> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
     let own = Certificates::new(&options.certificates, &provider)?;
-    let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::new(own));
+    let builder = match &options.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(pem) => {
+            let mut roots = RootCertStore::empty();
+            for ca in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+                roots.add(ca?)?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            builder.with_client_cert_verifier(verifier.allow_unauthenticated().build()?)
+        }
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(own));
     // A client that speaks both should use HTTP/1.1: those of S3 open a connection for each request at a time, and
     // connections are spread over threads where streams of one are not.
     config.alpn_protocols = vec![b"http/1.1".to_vec(), HTTP_2.to_vec()];

@@ -55,7 +55,8 @@ fn what_is_not_s3_is_passed_on_as_it_came() {
         ("GET /b?prefix=&events=x HTTP/1.1\r\n", "GET /b?prefix=&events=x HTTP/1.1"),
         ("GET / HTTP/1.1\r\nAccept: text/html\r\n", "GET / HTTP/1.1"),
     ] {
-        let request = format!("{request}Host: some.where:1\r\nOrcas-Front-Client: 1.2.3.4:5\r\nX-Other: Kept\r\n\r\n");
+        let forged = "Orcas-Front-Client: 1.2.3.4:5\r\nOrcas-Front-Certificate: 3000\r\n";
+        let request = format!("{request}Host: some.where:1\r\n{forged}{forged}X-Other: Kept\r\n\r\n");
         let answer = server.exchange(request.as_bytes());
         assert!(answer.contains("\r\nx-own: 1\r\n") && answer.ends_with("\r\n\r\nhello"), "{answer}");
         assert!(!answer.contains("orcas-front"), "{answer}");
@@ -64,6 +65,7 @@ fn what_is_not_s3_is_passed_on_as_it_came() {
         assert!(came.contains("\r\nhost: some.where:1\r\n") && came.contains("\r\nx-other: Kept\r\n"), "{came}");
         assert!(came.contains("\r\norcas-front-client: 127.0.0.1:") && !came.contains("1.2.3.4"), "{came}");
         assert!(came.contains("\r\norcas-front-scheme: http\r\n"), "{came}");
+        assert!(!came.contains("orcas-front-certificate"), "{came}");
     }
 }
 

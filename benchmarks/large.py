@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,16 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 import boto3
 
 import load
+import nginx
 from figures import Figure, Plan, ratios
 from orcas import _core
-from processes import ACCESS_KEY, SECRET_KEY, UNSCRUBBED, Bare, Orcas, scratch
+from processes import ACCESS_KEY, SECRET_KEY, UNSCRUBBED, Bare, Orcas, Process, scratch
 from signing import REGION
 from small import make_bucket
 
 _DOWNLOAD_BYTES = 10 << 20
 _UPLOAD_BYTES = 10 << 20
 # Name, connections, PUTs per round in a full and in a quick pass, goal.
-_UPLOADS = (("put-10mib-cpu", 1, 16, 4, 1.8), ("put-10mib-lanes-cpu", 8, 64, 16, 1.1))
+_UPLOADS = (("put-10mib-cpu", 1, 16, 4, 1.4), ("put-10mib-lanes-cpu", 8, 64, 16, 0.8))
 _HASHED_TIMES = 8
 _GIB = 1 << 30
 _BUFFER_BYTES = 1 << 20
@@ -57,6 +59,37 @@ def throughput(plan: Plan) -> list[Figure]:
         Figure("get-10mib", what, ratios(rates["orcas"], rates["bare"]), 0.5, at_least=True, detail=detail),
         Figure("get-10mib-cpu", cpu, ratios(cpu_ms["orcas"], cpu_ms["bare"]), 1.8, detail=detail),
     ]
+
+
+def sendfile(plan: Plan) -> list[Figure]:
+    """Figure get-10mib-nginx."""
+    if not nginx.is_installed():
+        print(f"nginx: {nginx.MISSING}", file=sys.stderr)
+        return []
+    rounds, count = plan.size(9, 3), plan.size(100, 5)
+    cpu_ms: dict[str, list[float]] = {"orcas": [], "nginx": []}
+    buffer, body = bytearray(_BUFFER_BYTES), os.urandom(_DOWNLOAD_BYTES)
+    with scratch(plan.directory) as directory, Orcas(directory / "data", settings=UNSCRUBBED) as orcas:
+        make_bucket(orcas, "large")
+        load.exchange(orcas.address, orcas.signer().put("/large/ten", body))
+        (directory / "files/large").mkdir(parents=True)
+        (directory / "files/large/ten").write_bytes(body)
+        with nginx.Nginx(directory) as files:
+            servers: dict[str, Process] = {"orcas": orcas, "nginx": files}
+            for warm in [True] + [False] * rounds:
+                for name, process in servers.items():
+                    request = orcas.signer().get("/large/ten")
+                    process.settle()
+                    used = process.cpu_ns()
+                    with load.connect(process.address) as connected:
+                        for _ in range(count):
+                            load.download(connected, request, buffer)
+                    process.settle()
+                    if not warm:
+                        cpu_ms[name].append((process.cpu_ns() - used) / count / 1e6)
+    what = "server CPU of a 10 MiB GET, every block verified ÷ nginx that sends the file with sendfile"
+    detail = {"server_cpu_ms": cpu_ms, "requests": count}
+    return [Figure("get-10mib-nginx", what, ratios(cpu_ms["orcas"], cpu_ms["nginx"]), 1.5, detail=detail)]
 
 
 def upload_cost(plan: Plan) -> list[Figure]:

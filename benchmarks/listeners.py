@@ -30,9 +30,9 @@ _REPOSITORY: Final = Path(__file__).resolve().parents[1]
 
 
 class BareHyper(Process):
-    """hyper on one thread, which answers as `answers` says."""
+    """hyper on one thread, which answers as `answers` says, over HTTP/1.1 or over HTTP/2 without TLS."""
 
-    def __init__(self, answers: dict[str, Any]) -> None:
+    def __init__(self, answers: dict[str, Any], *, http2: bool = False) -> None:
         package = ["--release", "--quiet", "--package", "orcas_front"]
         subprocess.run(["cargo", "build", *package, "--example", "bare_hyper"], cwd=_REPOSITORY, check=True)  # noqa: S607
         # Lines, as the example reads them.
@@ -40,9 +40,8 @@ class BareHyper(Process):
         for method, answer in answers.items():
             headers = [f"{name}: {value}" for name, value in answer["headers"]]
             lines += [f"{method} {answer['size']} {len(headers)}", *headers]
-        super().__init__(
-            [str(_REPOSITORY / "target/release/examples/bare_hyper")], "bare ready", order="\n".join(lines)
-        )
+        program = str(_REPOSITORY / "target/release/examples/bare_hyper")
+        super().__init__([program, *["http2"] * http2], "bare ready", order="\n".join(lines))
 
 
 def cpu(plan: Plan) -> list[Figure]:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import load
 from load import Address
@@ -63,8 +64,8 @@ class Process:
             self._errors.seek(0)
             raise RuntimeError(f"{command} did not become ready: {line}{self._errors.read().decode()}")
         self.url = line.split()[-1]
-        host, port = self.url.removeprefix("http://").split(":")
-        self.address: Address = (host, int(port))
+        place = urlsplit(self.url)
+        self.address: Address = (str(place.hostname), int(place.port or 0))
         self.pid = self._child.pid
 
     def stop(self, number: int = signal.SIGTERM) -> None:
@@ -105,6 +106,10 @@ class Process:
                 return
             before = now
 
+    def signer(self) -> Signer:
+        """Signs requests with the root key; they are valid for the next 15 minutes."""
+        return Signer(ACCESS_KEY, SECRET_KEY, f"{self.address[0]}:{self.address[1]}", dt.datetime.now(dt.UTC))
+
     def rss_mib(self) -> float:
         """Resident memory."""
         return self._status("VmRSS")
@@ -129,16 +134,32 @@ class Process:
         raise RuntimeError(f"/proc knows no {name}")
 
 
+# `orcas` as on a machine that has only the first processors of this one, as many as the first argument says.
+_ON_PROCESSORS = """
+import os, sys
+count = int(sys.argv.pop(1))
+os.sched_setaffinity(0, range(count))
+os.cpu_count = lambda: count
+from orcas.cli import main
+sys.exit(main())
+"""
+
+
 class Orcas(Process):
-    """`orcas serve` over a directory, as a user starts it; without one, in memory."""
+    """`orcas serve` over a directory, as a user starts it; without one, in memory. `processors`: on so many only."""
 
     def __init__(
-        self, data: Path | None = None, durability: str = "sync", settings: dict[str, str] | None = None
+        self,
+        data: Path | None = None,
+        durability: str = "sync",
+        settings: dict[str, str] | None = None,
+        processors: int | None = None,
     ) -> None:
         self._data = data
         place = ["--memory"] if data is None else ["--data", str(data), "--durability", durability]
+        command = ["-m", "orcas"] if processors is None else ["-c", _ON_PROCESSORS, str(processors)]
         super().__init__(
-            [sys.executable, "-m", "orcas", "serve", "--port", "0", *place],
+            [sys.executable, *command, "serve", "--port", "0", *place],
             "orcas ready",
             environment=KEYS | (settings or {}),
         )
@@ -148,10 +169,6 @@ class Orcas(Process):
         assert self._data is not None
         said: dict[str, Any] = tool(self._data, "stats")["pools"]
         return said
-
-    def signer(self) -> Signer:
-        """Signs requests with the root key; they are valid for the next 15 minutes."""
-        return Signer(ACCESS_KEY, SECRET_KEY, f"{self.address[0]}:{self.address[1]}", dt.datetime.now(dt.UTC))
 
     def admin(self, method: str, path: str, order: object = None) -> dict[str, Any]:
         """The answer of the admin API.

@@ -33,12 +33,14 @@ import listeners
 import origins
 import policies
 import pooling
+import protocols
 import sealing
 import sharing
 import small
 import space
 import startup
 import streams
+import tls
 import trees
 import versions
 import watching
@@ -56,15 +58,21 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "pooling-server": pooling.server,
     "sealing": sealing.server,
     "sealing-calls": sealing.calls,
-    "p99": small.beside_uploads,
+    "p99": small.puts_beside_uploads,
+    "get-p99": small.gets_beside_uploads,
     "stalled": contention.stalled_uploads,
     "unread": contention.unread_downloads,
     "get-10mib": large.throughput,
+    "get-10mib-nginx": large.sendfile,
     "put-10mib": large.upload_cost,
     "memory": large.memory,
     "listener": listeners.cpu,
     "connections": listeners.memory,
     "passed-on": listeners.passed_on,
+    "thousands": small.thousands,
+    "http2": protocols.http2,
+    "processors": protocols.processors,
+    "tls": tls.cost,
     "policies": policies.cpu,
     "key-changes": policies.changes,
     "users": policies.crowd,

@@ -73,14 +73,18 @@ class Signer:
         }
         return self.request("PUT", path, None, headers, hashlib.sha256(body).hexdigest()) + body
 
-    def presigned(self, method: str, path: str, body: bytes = b"") -> bytes:
-        """A request that is signed in its query, as somebody sends it who was given a presigned URL."""
+    def target(self, path: str, method: str = "GET") -> str:
+        """Path and query of a presigned URL, valid for 15 minutes."""
         origin = f"http://{self.host}"
         url = presigned_url(self._identity, method, origin + request_target(path), 900, {"host": self.host})
+        return url.removeprefix(origin)
+
+    def presigned(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """A request that is signed in its query, as somebody sends it who was given a presigned URL."""
         headers = {"host": self.host, "accept": "*/*", "user-agent": "curl/8.14.1"}
         if body:
             headers["content-length"] = str(len(body))
-        return request_head(method, url.removeprefix(origin), headers) + body
+        return request_head(method, self.target(path, method), headers) + body
 
     def put_head(self, path: str, length: int, sha256: bytes | None = None) -> bytes:
         """The head of a PUT whose body follows unsigned, with a checksum header if `sha256` is given."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import statistics
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import load
 from figures import Figure, Plan, ratios
 from load import Address
-from processes import Bare, Orcas, Process, scratch
+from processes import UNSCRUBBED, Bare, Orcas, Process, scratch
 
 _BODY_BYTES = 1024
 _CONNECTIONS = 16
@@ -81,6 +83,33 @@ def cpu(plan: Plan) -> list[Figure]:
     return made
 
 
+def thousands(plan: Plan) -> list[Figure]:
+    """Figures list-1000 and delete-1000: of 1,000 keys."""
+    rounds, pages, deletes = plan.size(9, 3), plan.size(100, 10), plan.size(8, 1)
+    list_ms: list[float] = []
+    delete_us: list[float] = []
+    with scratch(plan.directory) as directory, Orcas(directory / "data", settings=UNSCRUBBED) as orcas:
+        signer = orcas.signer()
+        for bucket in ("page", "deleted"):
+            make_bucket(orcas, bucket)
+        load.run(orcas.address, [signer.put(f"/page/{n:016x}", unique(n)) for n in range(_OBJECTS)])
+        for number in range(-1, rounds):
+            signer = orcas.signer()
+            listed = cpu_per_request(orcas, [signer.get("/page", {"list-type": "2", "max-keys": "1000"})] * pages)
+            first = (number + 2) * _OBJECTS * deletes
+            names = [f"{n:016x}" for n in range(first, first + _OBJECTS * deletes)]
+            load.run(orcas.address, [signer.put(f"/deleted/{name}", unique(int(name, 16))) for name in names])
+            of_thousands = [names[at : at + _OBJECTS] for at in range(0, len(names), _OBJECTS)]
+            deleted = cpu_per_request(orcas, [signer.delete_all("deleted", keys) for keys in of_thousands])
+            if number >= 0:
+                list_ms.append(listed / 1000)
+                delete_us.append(deleted / _OBJECTS)
+    return [
+        Figure("list-1000", "server CPU of a page of 1,000 keys", list_ms, 0.5, unit="ms"),
+        Figure("delete-1000", "server CPU of a key of a durable DeleteObjects of 1,000", delete_us, 6.0, unit="µs"),
+    ]
+
+
 def _upload(address: Address, head: bytes, length: int) -> None:
     load.upload(address, head, length)
 
@@ -107,24 +136,23 @@ class _SmallPuts:
         return took
 
 
-def _beside_uploads(orcas: Orcas, puts: _SmallPuts, length: int, round_number: int) -> tuple[list[int], float]:
+@contextlib.contextmanager
+def _uploads(orcas: Orcas, count: int, length: int, round_number: int) -> Iterator[Callable[[], bool]]:
+    """Upload large objects in other processes. Yields whether they still do."""
     signer = orcas.signer()
-    heads = [signer.put_head(f"/small/large-{round_number}-{n}", length) for n in range(2)]
+    heads = [signer.put_head(f"/small/large-{round_number}-{n}", length) for n in range(count)]
     context = multiprocessing.get_context("fork")
     uploads = [context.Process(target=_upload, args=(orcas.address, head, length)) for head in heads]
-    started = time.monotonic()
     for upload in uploads:
         upload.start()
-    took = puts.run(lambda: any(upload.is_alive() for upload in uploads))
-    seconds = time.monotonic() - started
+    yield lambda: any(upload.is_alive() for upload in uploads)
     for upload in uploads:
         upload.join()
         if upload.exitcode != 0:
             raise RuntimeError("an upload failed")
-    return took, seconds
 
 
-def beside_uploads(plan: Plan) -> list[Figure]:
+def puts_beside_uploads(plan: Plan) -> list[Figure]:
     """Figure put-p99."""
     rounds, length = plan.size(3, 1), plan.size(_UPLOAD_BYTES, _QUICK_UPLOAD_BYTES)
     alone_ms, beside_ms, counts, rates = [], [], [], []
@@ -133,7 +161,10 @@ def beside_uploads(plan: Plan) -> list[Figure]:
         puts = _SmallPuts(orcas)
         for round_number in range(rounds):
             orcas.settle()
-            beside, seconds = _beside_uploads(orcas, puts, length, round_number)
+            started = time.monotonic()
+            with _uploads(orcas, 2, length, round_number) as go_on:
+                beside = puts.run(go_on)
+                seconds = time.monotonic() - started
             orcas.settle()
             end = time.monotonic() + min(seconds, _ALONE_SECONDS_MAX)
             alone = puts.run(lambda end=end: time.monotonic() < end)
@@ -145,3 +176,42 @@ def beside_uploads(plan: Plan) -> list[Figure]:
     detail = {"alone_ms": alone_ms, "beside_ms": beside_ms, "requests": counts, "uploads_mib_a_second": rates}
     detail |= {"upload_bytes": length, "durability": "sync", "connections": 1}
     return [Figure("put-p99", what, ratios(beside_ms, alone_ms), 5.0, detail=detail)]
+
+
+def gets_beside_uploads(plan: Plan) -> list[Figure]:
+    """Figures get-p99, and get-p99-elsewhere of a server on the same machine that has nothing else to do."""
+    rounds, length = plan.size(7, 1), plan.size(_UPLOAD_BYTES, _QUICK_UPLOAD_BYTES) // 4
+    p99_ms: dict[str, list[float]] = {"alone": [], "beside": [], "elsewhere": []}
+    with scratch(plan.directory) as directory, contextlib.ExitStack() as stack:
+        servers = {
+            name: stack.enter_context(Orcas(directory / name, settings=UNSCRUBBED)) for name in ("beside", "elsewhere")
+        }
+        for orcas in servers.values():
+            make_bucket(orcas, "small")
+            signer = orcas.signer()
+            load.run(orcas.address, [signer.put(f"/small/{n:016x}", unique(n)) for n in range(_OBJECTS)])
+
+        def gets(name: str) -> list[int]:
+            signer = servers[name].signer()
+            return load.run(servers[name].address, [signer.get(f"/small/{n:016x}") for n in range(_OBJECTS // 4)], 1)
+
+        for round_number in range(rounds):
+            servers["beside"].settle()
+            p99_ms["alone"].append(_p99_ms([took for _ in range(20) for took in gets("beside")]))
+            found: dict[str, list[int]] = {name: [] for name in servers}
+            with _uploads(servers["beside"], 8, length, round_number) as go_on:
+                while go_on():
+                    for name, took in found.items():
+                        took += gets(name)
+            for name, took in found.items():
+                p99_ms[name].append(_p99_ms(took))
+    what = "p99 of a 1 KiB GET beside eight 256 MiB uploads"
+    detail = {"p99_ms": p99_ms, "upload_bytes": length, "durability": "sync", "connections": 1}
+    return [
+        Figure("get-p99", f"{what} ÷ alone", ratios(p99_ms["beside"], p99_ms["alone"]), 3.0, detail=detail),
+        Figure(
+            "get-p99-elsewhere",
+            f"{what} to another server of the same machine ÷ alone",
+            ratios(p99_ms["elsewhere"], p99_ms["alone"]),
+        ),
+    ]

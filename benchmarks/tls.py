@@ -1,22 +1,20 @@
 """What TLS costs: processor time of the server for a GET of 1 KiB on a kept connection, with TLS and without, and for a
-handshake. `python benchmarks/tls.py [--requests N] [--rounds N]`
+handshake.
 
-Two servers, one of them with TLS, get the same requests in turn. Only the time of their processes is measured, so the
-cost of this client does not count.
+Two servers, one of them with TLS, get the same requests in turn, one at a time. Only the time of their processes is
+measured, so the cost of this client does not count.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 import ssl
-import statistics
-import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import orcas
+from figures import Figure, Plan, ratios
 from orcas.bench.processes import cpu_seconds
 
 _BODY = os.urandom(1024)
@@ -75,34 +73,21 @@ class Client:
         return ((cpu_seconds([self.pid]) or 0.0) - before) / count * 1e6
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=7)
-    given = parser.parse_args()
+def cost(plan: Plan) -> list[Figure]:
+    """Figures tls-get and tls-handshake."""
+    rounds, count = plan.size(9, 3), plan.size(10_000, 200)
+    kept: dict[str, list[float]] = {"plain": [], "tls": []}
+    new: dict[str, list[float]] = {"plain": [], "tls": []}
     with orcas.Server(memory=True) as plain, orcas.Server(memory=True, tls_self_signed=True) as secure:
-        clients = Client(plain), Client(secure)
-        kept: list[list[float]] = [[], []]
-        new: list[list[float]] = [[], []]
-        for _ in range(given.rounds):
-            for client, costs, starts in zip(clients, kept, new, strict=True):
-                costs.append(client.requests(given.requests))
-                starts.append(client.connections(given.requests // 20))
-    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    print(f"{ssl.OPENSSL_VERSION}, load {load}, {time.strftime('%Y-%m-%d %H:%M')}")
-    for name, costs in (("GET of 1 KiB, kept connection", kept), ("new connection and GET", new)):
-        without, with_tls = (statistics.median(found) for found in costs)
-        ratios = sorted(b / a for a, b in zip(*costs, strict=True))
-        print(
-            f"{name}: {without:.1f} µs plain, {with_tls:.1f} µs with TLS, "
-            f"ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-        )
-    handshake = statistics.median(new[1]) - statistics.median(kept[1])
-    print(
-        f"handshake (P-256, TLS 1.3): {handshake:.0f} µs of the server, {1e6 / handshake:.0f} a second on one processor"
-    )
-
-
-if __name__ == "__main__":
-    main()
+        clients = {"plain": Client(plain), "tls": Client(secure)}
+        for _ in range(rounds):
+            for name, client in clients.items():
+                kept[name].append(client.requests(count))
+                new[name].append(client.connections(count // 20))
+    handshakes = [fresh - again for fresh, again in zip(new["tls"], kept["tls"], strict=True)]
+    detail = {"kept_us": kept, "new_us": new, "requests": count, "openssl_of_client": ssl.OPENSSL_VERSION}
+    what = "server CPU of a presigned 1 KiB GET, kept connection, TLS ÷ plain"
+    return [
+        Figure("tls-get", what, ratios(kept["tls"], kept["plain"]), 1.3, detail=detail),
+        Figure("tls-handshake", "server CPU of a handshake: P-256, TLS 1.3", handshakes, unit="µs"),
+    ]

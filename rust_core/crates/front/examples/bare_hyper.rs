@@ -1,4 +1,5 @@
 //! What the listener is compared with: hyper on one thread, which answers every request of a method with the same bytes.
+//! It serves HTTP/1.1, and with the argument `http2` HTTP/2 instead.
 //!
 //! Standard input says what they are, for each method in turn: `METHOD SIZE LINES`, then as many lines of headers. One line
 //! on standard output gives the address. Ends when killed.
@@ -14,9 +15,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 
 struct Whole(Option<Bytes>);
@@ -71,6 +72,7 @@ async fn answer(answers: Arc<Answers>, request: Request<Incoming>) -> Result<Res
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
+    let is_http2 = std::env::args().nth(1).is_some_and(|protocol| protocol == "http2");
     let answers = Arc::new(read_answers());
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("bare ready http://{}", listener.local_addr()?);
@@ -80,6 +82,11 @@ async fn main() -> std::io::Result<()> {
         stream.set_nodelay(true)?;
         let answers = Arc::clone(&answers);
         let service = service_fn(move |request| answer(Arc::clone(&answers), request));
-        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+        let io = TokioIo::new(stream);
+        if is_http2 {
+            tokio::spawn(http2::Builder::new(TokioExecutor::new()).serve_connection(io, service));
+        } else {
+            tokio::spawn(http1::Builder::new().serve_connection(io, service));
+        }
     }
 }

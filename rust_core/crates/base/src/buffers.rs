@@ -13,12 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-mod room;
 mod system;
 #[cfg(test)]
 mod tests;
 
-pub use room::Room;
 pub use system::release_memory;
 
 /// Bytes of the smallest buffers. The allocator is as fast for smaller ones.

@@ -237,11 +237,6 @@ impl Client {
         state.hold(&self.name, bytes);
         Some(self.budget.permit(bytes, Some(Arc::clone(&self.name))))
     }
-
-    /// A permit for no bytes, to be merged with others.
-    pub fn nothing(&self) -> Permit {
-        self.budget.permit(0, Some(Arc::clone(&self.name)))
-    }
 }
 
 impl Permit {

@@ -11,8 +11,8 @@ use super::budget::{Client, Permit};
 use orcas_base::buffers::{Buffer, Buffers};
 use orcas_base::completions::Resume;
 
-/// What the event loop hands over at most in one piece, bytes: 64 KiB that stop uvicorn's reading plus one read of
-/// uvloop. So much budget is taken for a piece, and as much may wait in a connection without any.
+/// What the event loop hands over at most in one piece, bytes. So much budget is taken for a piece, and as much may wait in
+/// a connection without any.
 pub const PIECE_MAX: u64 = 320 * 1024;
 /// Bytes of memory that one body may take while it waits for its worker; bounds what one fast sender takes from the budget.
 pub(super) const STREAM_WINDOW: u64 = 4 * 1024 * 1024;
@@ -53,12 +53,8 @@ pub(super) struct BodyState<C: Consumer> {
     pub pieces: VecDeque<Piece>,
     pub waiting_bytes: u64,
     pub received: u64,
-    /// The largest size of the next piece, in bytes. Once the socket is read into lent memory: the expected next read.
-    pub read_size: u64,
-    /// The permit for a piece that has arrived, or for the read under way.
+    /// The permit for a piece that has arrived.
     pub grant: Option<Permit>,
-    /// Bytes that were read while the budget was exhausted. No more are read until they have a permit.
-    pub uncovered: Option<Bytes>,
     /// Set while the window is full.
     pub resume: Option<Resume>,
     pub running: bool,
@@ -71,15 +67,9 @@ pub(super) struct BodyState<C: Consumer> {
 }
 
 pub(super) struct Piece {
-    pub content: Content,
+    /// Pieces as they came, one after the other.
+    pub content: Buffer,
     pub permit: Permit,
-}
-
-pub(super) enum Content {
-    /// Pieces copied one after the other into one buffer.
-    Gathered(Buffer),
-    /// The memory that the socket was read into.
-    Read(Bytes),
 }
 
 /// What happens to a body after a worker's turn.
@@ -106,9 +96,7 @@ impl<C: Consumer> Incoming<C> {
             pieces: VecDeque::new(),
             waiting_bytes: 0,
             received: 0,
-            read_size: PIECE_MAX,
             grant: None,
-            uncovered: None,
             resume: None,
             running: false,
             refused: None,
@@ -117,18 +105,6 @@ impl<C: Consumer> Incoming<C> {
             dead: false,
         };
         Self { announced, budget, buffers, state: Mutex::new(state) }
-    }
-
-    /// Queues the bytes that were read without a permit, under `permit`. Returns what `begin_to_wait` returns.
-    pub fn cover(&self, permit: Permit) -> bool {
-        let mut state = self.state.lock();
-        let Some(read) = state.uncovered.take() else { return false };
-        if state.ended || state.refused.is_some() {
-            return false;
-        }
-        state.waiting_bytes += permit.bytes();
-        state.pieces.push_back(Piece { content: Content::Read(read), permit });
-        state.begin_to_wait()
     }
 
     /// Keeps `permit` for the next push, unless the stream ended meanwhile.
@@ -142,20 +118,18 @@ impl<C: Consumer> Incoming<C> {
         }
     }
 
-    /// The most bytes that the next piece or read may have.
+    /// The most bytes that the next piece may have.
     pub fn room(&self, state: &BodyState<C>) -> u64 {
-        // No more than will be lent, so that a stalled sender does not hold budget that it does not use.
+        // No more than is to come, so that a stalled sender does not hold budget that it does not use.
         let left = self.announced.map_or(u64::MAX, |whole| whole.saturating_sub(state.received));
-        left.min(state.read_size)
+        left.min(PIECE_MAX)
     }
 
     /// Appends `bytes` to the waiting pieces. Only the last buffer has free space, at most as much as all bytes waiting.
     pub fn append(&self, state: &mut BodyState<C>, mut bytes: &[u8], mut permit: Permit) {
         while !bytes.is_empty() {
             let (mut buffer, mut held) = match state.pieces.pop_back() {
-                Some(Piece { content: Content::Gathered(last), permit }) if last.len() < last.capacity() => {
-                    (last, permit)
-                }
+                Some(Piece { content: last, permit }) if last.len() < last.capacity() => (last, permit),
                 full => {
                     state.pieces.extend(full);
                     let room = bytes.len().max(state.waiting_bytes as usize / 2);
@@ -165,7 +139,7 @@ impl<C: Consumer> Incoming<C> {
             let (now, later) = bytes.split_at(bytes.len().min(buffer.capacity() - buffer.len()));
             buffer.extend_from_slice(now);
             held.merge(permit.split(now.len() as u64));
-            state.pieces.push_back(Piece { content: Content::Gathered(buffer), permit: held });
+            state.pieces.push_back(Piece { content: buffer, permit: held });
             bytes = later;
         }
     }
@@ -186,11 +160,7 @@ impl<C: Consumer> Incoming<C> {
         if let Some(resume) = resume {
             resume();
         }
-        let bytes = match piece.content {
-            Content::Gathered(buffer) => buffer.into(),
-            Content::Read(bytes) => bytes,
-        };
-        Some((bytes, piece.permit))
+        Some((piece.content.into(), piece.permit))
     }
 
     /// Ends the worker's turn. If the body was aborted meanwhile, its consumer is dropped.
@@ -216,7 +186,6 @@ impl<C: Consumer> Incoming<C> {
         state.dead = true;
         state.ended = true;
         let dropped = (state.consumer.take(), std::mem::take(&mut state.pieces), state.grant.take());
-        state.uncovered = None;
         let (reply, resume) = (state.reply.take(), state.resume.take());
         drop(state);
         drop(dropped);
@@ -231,7 +200,6 @@ impl<C: Consumer> Incoming<C> {
         let mut state = self.state.lock();
         let resume = state.resume.take();
         let dropped = (std::mem::take(&mut state.pieces), state.grant.take());
-        state.uncovered = None;
         let reply = state.reply.take();
         let told = match reply {
             Some(reply) => Some((error, reply)),

@@ -1,25 +1,17 @@
 //! An arriving request body, processed in order by one worker at a time, with back-pressure.
 //!
-//! The event loop passes bytes on, either as pieces, which are copied, or by reading the socket into memory that is lent
-//! here. A worker of the group processes them, so hashing and disk writes overlap with receiving. All bytes held here
-//! have a permit of the process-wide budget, taken when they have arrived, except for one short read. So a stalled
-//! sender holds nothing. Only the consumer knows what the bytes mean.
+//! The event loop passes pieces on, which are copied. A worker of the group processes them, so hashing and disk writes
+//! overlap with receiving. All bytes held here have a permit of the process-wide budget, taken when they have arrived. So a
+//! stalled sender holds nothing. Only the consumer knows what the bytes mean.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::budget::{Client, Permit};
-use super::incoming::{BUFFER_MAX, BodyState, Content, Incoming, Piece, STREAM_WINDOW};
+use super::budget::Client;
 pub use super::incoming::{Consumer, PIECE_MAX};
+use super::incoming::{Incoming, STREAM_WINDOW};
 use super::worker_group::WorkerGroup;
-use orcas_base::buffers::{Buffers, Room};
+use orcas_base::buffers::Buffers;
 use orcas_base::completions::Resume;
-
-/// The least memory that is lent for a read, unless less is to come.
-const READ_MIN: usize = 16 * 1024;
-/// Bytes lent while the budget is exhausted: as much as a connection may hold without a permit in any case.
-const UNCOVERED_MAX: usize = 64 * 1024;
 
 /// What the sender of pieces does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,128 +71,21 @@ impl<C: Consumer> BodyStream<C> {
         }
     }
 
-    /// Asks whether the socket may be read on, before the first read and after `fill` said no.
-    pub fn ready(&self, resume: Resume) -> Flow {
-        let length = {
-            let mut state = self.incoming.state.lock();
-            if state.refused.is_some() || state.ended {
-                return Flow::Stop;
-            }
-            if state.waiting_bytes >= STREAM_WINDOW {
-                state.resume = Some(resume);
-                return Flow::Wait;
-            }
-            match &state.uncovered {
-                Some(read) => read.len() as u64,
-                None => return Flow::More,
-            }
-        };
-        let (incoming, group) = (Arc::clone(&self.incoming), Arc::clone(&self.group));
-        let granted = move |permit| {
-            if incoming.cover(permit) {
-                group.wait(incoming);
-            }
-            resume();
-        };
-        match self.incoming.budget.take_or_wait(length, granted) {
-            Some(permit) => {
-                self.cover(permit);
-                Flow::More
-            }
-            None => Flow::Wait,
-        }
-    }
-
     /// Takes one received piece, under the permit that `admit` got.
     pub fn push(&self, bytes: &[u8]) {
-        self.take_in(bytes.len(), bytes.len(), |incoming, state, permit| incoming.append(state, bytes, permit));
-    }
-
-    /// Memory for a read of at most `limit` bytes; `None` if nothing can be read. Call it when the socket is readable. If
-    /// the body is refused meanwhile, `fill` discards what was read.
-    pub fn lend(&self, limit: u64) -> Option<Room> {
-        let (wanted, granted) = {
-            let state = self.incoming.state.lock();
-            let wanted = state.read_size.min(BUFFER_MAX as u64).min(limit);
-            let over = state.refused.is_some() || state.ended;
-            let granted = if over { Some(READ_MIN as u64) } else { state.grant.as_ref().map(Permit::bytes) };
-            (wanted, granted)
-        };
-        if wanted == 0 {
-            return None;
-        }
-        let size = match granted {
-            Some(granted) => wanted.min(granted),
-            None => match self.incoming.budget.try_take(wanted) {
-                Some(permit) => {
-                    self.incoming.keep_grant(permit);
-                    wanted
-                }
-                None => wanted.min(UNCOVERED_MAX as u64),
-            },
-        } as usize;
-        Some(Room::new(self.incoming.buffers.take(size), size))
-    }
-
-    /// Takes what was read into lent memory of `lent` bytes. True: read on; false: ask `ready` when.
-    pub fn fill(&self, read: Bytes, lent: usize) -> bool {
-        let count = read.len();
-        let granted = self.incoming.state.lock().grant.is_some();
-        // Too few bytes to keep so much memory while they wait.
-        let sparse = count < lent / 2;
-        if !granted {
-            self.hold(if sparse { self.incoming.buffers.copy(&read) } else { read });
-        } else if sparse {
-            self.push(&read);
-        } else {
-            self.take_in(count, lent, |_, state, permit| {
-                state.pieces.push_back(Piece { content: Content::Read(read), permit });
-            });
-        }
-        let mut state = self.incoming.state.lock();
-        let expected = if count == lent { 2 * count } else { count.next_power_of_two() };
-        state.read_size = expected.clamp(READ_MIN, BUFFER_MAX) as u64;
-        granted && state.refused.is_none() && !state.ended && state.waiting_bytes < STREAM_WINDOW
-    }
-
-    /// Returns the permit of a read that brought nothing.
-    pub fn rest(&self) {
-        let grant = self.incoming.state.lock().grant.take();
-        // Outside the lock: giving back may resume another stream.
-        drop(grant);
-    }
-
-    /// Holds what was read without a permit.
-    fn hold(&self, read: Bytes) {
-        let mut state = self.incoming.state.lock();
-        if !read.is_empty() && state.refused.is_none() && !state.ended {
-            state.received += read.len() as u64;
-            state.uncovered = Some(read);
-        }
-    }
-
-    /// Queues what `hold` holds, under `permit`.
-    fn cover(&self, permit: Permit) {
-        if self.incoming.cover(permit) {
-            self.group.wait(Arc::clone(&self.incoming));
-        }
-    }
-
-    /// Lets `keep` store `length` bytes, which occupy `held` bytes of memory, under the permit.
-    fn take_in(&self, length: usize, held: usize, keep: impl FnOnce(&Incoming<C>, &mut BodyState<C>, Permit)) {
         let Some(mut permit) = self.incoming.state.lock().grant.take() else { return };
-        if length == 0 {
+        if bytes.is_empty() {
             return;
         }
         // Outside the lock: giving back may resume another stream.
-        permit.shrink_to(held as u64);
+        permit.shrink_to(bytes.len() as u64);
         let mut state = self.incoming.state.lock();
         if state.refused.is_some() || state.ended {
             return;
         }
         state.waiting_bytes += permit.bytes();
-        state.received += length as u64;
-        keep(&self.incoming, &mut state, permit);
+        state.received += bytes.len() as u64;
+        self.incoming.append(&mut state, bytes, permit);
         let waits = state.begin_to_wait();
         drop(state);
         if waits {
@@ -210,8 +95,6 @@ impl<C: Consumer> BodyStream<C> {
 
     /// Ends the body. `reply` gets the outcome on a worker thread.
     pub fn finish(&self, reply: C::Reply) {
-        // What was read without a permit is short and is processed at once.
-        self.cover(self.incoming.budget.nothing());
         let mut state = self.incoming.state.lock();
         state.ended = true;
         let grant = state.grant.take();
@@ -239,7 +122,6 @@ impl<C: Consumer> BodyStream<C> {
             }
             state.ended = true;
             state.waiting_bytes = 0;
-            state.uncovered = None;
             (state.resume.take(), (state.consumer.take(), std::mem::take(&mut state.pieces), state.grant.take()))
         };
         drop(dropped);

@@ -2,14 +2,13 @@
 
 use super::*;
 use crate::budget::Budget;
-use crate::incoming::BUFFER_MIN;
+use crate::incoming::{BUFFER_MAX, BUFFER_MIN};
 use crate::pool::Pool;
 use crate::worker_group::SINGLE_TURN;
+use bytes::Bytes;
 use proptest::prelude::*;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::time::Duration;
-
-mod reads;
 
 /// Collects a body; refuses a piece with a `!`, panics at one with a `?`, and when a `%` is settled.
 #[derive(Default)]

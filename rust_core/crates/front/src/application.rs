@@ -18,7 +18,7 @@ use http::header::{CONNECTION, EXPECT, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, Uri, Version};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::ext::on_informational;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
@@ -41,6 +41,8 @@ pub const ENDLESS: HeaderName = HeaderName::from_static("orcas-front-endless");
 pub const DROPPED: HeaderName = HeaderName::from_static("orcas-front-dropped");
 /// Connections that are kept while nobody needs them.
 const IDLE_MAX: usize = 32;
+/// Bytes of a body that wait for the application, and that it answers at once.
+const BUFFER_MAX: usize = 64 * 1024;
 /// Until the next attempt, when the application has not taken the ends that were sent before.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -117,7 +119,8 @@ impl Application {
                 },
             }
         }
-        let (mut sender, connection) = handshake(TokioIo::new(self.connect().await?)).await?;
+        let stream = TokioIo::new(self.connect().await?);
+        let (mut sender, connection) = Builder::new().max_buf_size(BUFFER_MAX).handshake(stream).await?;
         tokio::spawn(connection);
         let answer = sender.send_request(request).await?;
         Ok((sender, answer))

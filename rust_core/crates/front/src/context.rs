@@ -32,8 +32,8 @@ pub struct Shared {
     pub is_held: AtomicBool,
     /// Buckets that the application fetches objects for.
     origins: Mutex<Arc<HashSet<Vec<u8>>>>,
-    pub incomplete: IncompleteBodies,
-    pub strangers: IncompleteBodies,
+    pub incomplete: Arc<IncompleteBodies>,
+    pub strangers: Arc<IncompleteBodies>,
     /// How often connections were ended, by error code.
     refused: Mutex<BTreeMap<&'static str, u64>>,
     next_conn: AtomicU64,

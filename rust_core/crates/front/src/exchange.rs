@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -68,6 +69,11 @@ impl Exchange {
         self.origin = self.origin.said_by(&self.context.shared.options.trusted_proxies, &head.parts().headers);
         let shared = &self.context.shared;
         if route::is_for_application(shared, &head) {
+            if head.has_body && !shared.is_held.load(Ordering::Relaxed) {
+                // The application has yet to find out who sends it.
+                self.conn.set_of_stranger(true);
+                body.count(shared.strangers.body(&self.conn, self.origin.ip()));
+            }
             return self.pass(&head, body).await;
         }
         let (begun, began) = {
@@ -255,6 +261,7 @@ impl Exchange {
         admitted: &mut Admitted,
     ) -> Result<Answer, Stop> {
         let gateway = &self.context.shared.gateway;
+        self.conn.set_of_stranger(true);
         let counted = self.context.shared.strangers.body(&self.conn, self.origin.ip());
         // What has come of it, for the application if that has to write down a change of rights first.
         let mut seen = BytesMut::new();
@@ -265,7 +272,8 @@ impl Exchange {
             match form.push(gateway, &piece, is_last) {
                 Err(same) => {
                     form = same;
-                    counted.grow(piece.len());
+                    // It is in `seen`, and in the fields of the form.
+                    counted.grow(2 * piece.len());
                 }
                 Ok(FormAdmission { request: Ok(postponed), taken }) => {
                     let request = match self.accepted(&postponed).await {
@@ -273,6 +281,7 @@ impl Exchange {
                         Err(refusal) => return Ok(*refusal.answer),
                     };
                     drop(counted);
+                    self.conn.set_of_stranger(false);
                     *admitted = Admitted::Request(Arc::clone(&request));
                     if request.audited().is_some() {
                         body.give_back(seen.freeze());

@@ -44,29 +44,30 @@ struct Body {
 }
 
 /// A body that counts until this is dropped.
-pub struct Counted<'a> {
-    all: &'a IncompleteBodies,
+pub struct Counted {
+    all: Arc<IncompleteBodies>,
     client: IpAddr,
     number: u64,
 }
 
 impl IncompleteBodies {
-    pub fn new(limit: u64) -> Self {
-        Self { limit, held: Mutex::default() }
+    pub fn new(limit: u64) -> Arc<Self> {
+        Arc::new(Self { limit, held: Mutex::default() })
     }
 
     /// A body that nothing has arrived of.
-    pub fn body(&self, conn: &Arc<Conn>, client: IpAddr) -> Counted<'_> {
+    pub fn body(self: &Arc<Self>, conn: &Arc<Conn>, client: IpAddr) -> Counted {
         let mut held = self.held.lock();
         held.next += 1;
         let (number, client) = (held.next, network_of(client));
         let bodies = &mut held.clients.entry(client).or_default().bodies;
         bodies.insert(number, Body { conn: Arc::clone(conn), bytes: 0, grown: 0 });
-        Counted { all: self, client, number }
+        drop(held);
+        Counted { all: Arc::clone(self), client, number }
     }
 }
 
-impl Counted<'_> {
+impl Counted {
     /// `count` more bytes have arrived. This may end bodies, this one included.
     pub fn grow(&self, count: usize) {
         let mut held = self.all.held.lock();
@@ -86,7 +87,7 @@ impl Counted<'_> {
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
         drop(self.all.held.lock().forget(self.client, self.number));
     }

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::connections::conn::{Conn, Order};
 use crate::connections::refusals;
+use crate::incomplete::Counted;
 
 /// The client has gone, or what it sends is no body. The connection ends.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub struct Receiving {
     wanted: Option<oneshot::Receiver<()>>,
     /// Ends when nobody wants the rest.
     kept: Option<oneshot::Receiver<()>>,
+    /// What has arrived counts until the body is complete.
+    counted: Option<Counted>,
 }
 
 /// What a body waits for whose client sends it only if it is asked to: somebody wants it, or nobody ever will.
@@ -68,7 +71,7 @@ impl Drop for Unwanted {
 
 impl Receiving {
     pub fn new(body: Incoming, conn: Arc<Conn>) -> Self {
-        Self { body, held: None, conn, is_begun: false, wanted: None, kept: None }
+        Self { body, held: None, conn, is_begun: false, wanted: None, kept: None, counted: None }
     }
 
     /// Receives nothing until it is wanted. `None`: the client was asked for it already.
@@ -79,6 +82,11 @@ impl Receiving {
         let (waiting, wanted) = oneshot::channel();
         self.wanted = Some(wanted);
         Some(Arc::new(Wish(Mutex::new(Some(waiting)))))
+    }
+
+    /// Counts what arrives from now on as `counted`.
+    pub fn count(&mut self, counted: Counted) {
+        self.counted = Some(counted);
     }
 
     /// Receives nothing after the return value is dropped. `wish`: that of `wait`.
@@ -128,7 +136,14 @@ impl Receiving {
                     return Poll::Ready(None);
                 }
             };
-            self.conn.body_arrived(data.len(), self.body.is_end_stream());
+            let is_all = self.body.is_end_stream();
+            self.conn.body_arrived(data.len(), is_all);
+            if is_all {
+                self.counted = None;
+            } else if let Some(counted) = &self.counted {
+                // The application holds it, too.
+                counted.grow(2 * data.len());
+            }
             if !data.is_empty() {
                 return Poll::Ready(Some(Ok(data)));
             }

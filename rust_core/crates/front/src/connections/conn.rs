@@ -6,6 +6,7 @@
 //! know HTTP beyond the stages of a request.
 
 use std::iter::Sum;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -60,6 +61,8 @@ pub struct Conn {
     carrier: Option<Arc<Conn>>,
     /// The certificate that the client has shown, if it was verified.
     certificate: OnceLock<Box<[u8]>>,
+    /// A body is arriving whose sender is not known: it is read in small steps, for which hyper keeps its buffer small.
+    is_of_stranger: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -118,7 +121,13 @@ struct State {
 
 impl Conn {
     pub fn new(socket: Arc<TcpStream>) -> Arc<Self> {
-        Arc::new(Self { socket, carrier: None, certificate: OnceLock::new(), state: Mutex::default() })
+        Arc::new(Self {
+            socket,
+            carrier: None,
+            certificate: OnceLock::new(),
+            is_of_stranger: AtomicBool::new(false),
+            state: Mutex::default(),
+        })
     }
 
     /// The client has shown this certificate (DER), which was verified.
@@ -143,7 +152,8 @@ impl Conn {
     /// The state of a new stream of this connection.
     pub fn open_stream(self: &Arc<Self>) -> Arc<Self> {
         let (socket, carrier) = (Arc::clone(&self.socket), Some(Arc::clone(self)));
-        let stream = Arc::new(Self { socket, carrier, certificate: OnceLock::new(), state: Mutex::default() });
+        let (certificate, is_of_stranger) = Default::default();
+        let stream = Arc::new(Self { socket, carrier, certificate, is_of_stranger, state: Mutex::default() });
         let mut state = self.state.lock();
         state.stage = Stage::Busy;
         if let Some(streams) = &mut state.streams {
@@ -271,6 +281,7 @@ impl Conn {
 
     /// A request begins. Returns what the lines of its head say.
     pub fn begin(&self, is_head_request: bool) -> Lines {
+        self.set_of_stranger(false);
         let mut state = self.state.lock();
         state.stage = Stage::Busy;
         (state.received, state.seen, state.behind) = (0, 0, 0.0);
@@ -313,6 +324,15 @@ impl Conn {
         if is_unclear {
             self.end(Order::Close);
         }
+    }
+
+    /// The sender of the present body is not known yet.
+    pub fn is_of_stranger(&self) -> bool {
+        self.is_of_stranger.load(Ordering::Relaxed)
+    }
+
+    pub fn set_of_stranger(&self, is_of_stranger: bool) {
+        self.is_of_stranger.store(is_of_stranger, Ordering::Relaxed);
     }
 
     /// Whether nothing of an answer is on its way, so that what is sent next begins with a status line.

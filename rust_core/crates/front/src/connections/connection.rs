@@ -1,11 +1,12 @@
 //! One connection from its first byte to its end: hyper speaks, the clock and the server may end it, and its last answer
 //! gets time to be read. Every connection begins with HTTP/1.1, unless TLS has negotiated HTTP/2.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::connections::conn::{Conn, Facts, Order};
 use crate::connections::http2;
@@ -97,6 +98,9 @@ where
             // In memory of its own, because each idle connection has room for whatever it awaits.
             return Box::pin(http2::serve(context, conn, stream, ahead, origin)).await;
         }
+    } else {
+        // Its end may take seconds, and keeps no memory.
+        drop((parts.read_buf, early));
     }
     let unread = match end {
         End::Broken => return,
@@ -162,11 +166,23 @@ where
     let _ = stream.flush().await;
 }
 
+thread_local! {
+    /// What nobody looks at: all connections of a thread receive it in the same place.
+    static DROPPED: RefCell<Vec<u8>> = RefCell::new(vec![0; 64 * 1024]);
+}
+
 /// Receives and drops what the client still sends.
 async fn drain<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<()> {
-    let (mut buffer, mut left) = (vec![0; 64 * 1024], DRAIN_BYTES_MAX);
+    let mut left = DRAIN_BYTES_MAX;
     while left > 0 {
-        match stream.read(&mut buffer).await? {
+        let read = poll_fn(|task| {
+            DROPPED.with_borrow_mut(|place| {
+                let mut buffer = ReadBuf::new(place);
+                let read = ready!(Pin::new(&mut *stream).poll_read(task, &mut buffer));
+                Poll::Ready(read.map(|()| buffer.filled().len()))
+            })
+        });
+        match read.await? {
             0 => break,
             read => left = left.saturating_sub(read),
         }

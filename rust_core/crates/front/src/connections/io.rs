@@ -21,6 +21,9 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// What an answer to a request that cannot be parsed begins with.
 const BARE_ERROR: &[u8] = b"HTTP/1.1 4";
 
+/// Bytes of a stranger's body that are read at once. hyper makes its buffer larger when a read has filled 8 KiB.
+const STEP: usize = 4096;
+
 /// A socket that several may look at.
 pub struct Socket(pub Arc<TcpStream>);
 
@@ -121,7 +124,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Io<S> {
             return if taken == 0 { Poll::Pending } else { Poll::Ready(Ok(())) };
         }
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        if self.conn.is_of_stranger() {
+            let mut step = [0; STEP];
+            let mut read = ReadBuf::new(&mut step[..STEP.min(buffer.remaining())]);
+            ready!(Pin::new(&mut self.stream).poll_read(context, &mut read))?;
+            buffer.put_slice(read.filled());
+        } else {
+            ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        }
         let read = &buffer.filled()[before..];
         if read.is_empty() {
             return Poll::Ready(Ok(()));

@@ -166,7 +166,7 @@ fn requests(data: &Path) {
         count("accept-get", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));
         let request = server.accept(head);
         let answer = |request: &Arc<dyn Request>| {
-            let answer = Arc::clone(request).start(&[], 0).expect("at hand, because it was just read");
+            let answer = Arc::clone(request).start(Bytes::new(), 0).expect("at hand, because it was just read");
             assert!(answer.status == 200 && matches!(answer.body, ResponseBody::Bytes(_)), "status {}", answer.status);
             answer
         };

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use arguments::Arguments;
+use bytes::Bytes;
 use gateway::{Server, Signed};
 use orcas_gateway::{Admission, Begun, Completion, Done, Ingress, Responder, ResponseSummary};
 use support::scatter;
@@ -100,7 +101,7 @@ fn get(server: &Server, responder: &Arc<dyn Responder>, get: &Signed) {
     let Begun::Accepted(Ok(request)) = get.head(|head| server.gateway.begin(head, &ingress, responder)) else {
         panic!("the head is taken");
     };
-    let answer = Arc::clone(&request).start(&[], 0).expect("at hand, because it was just read");
+    let answer = Arc::clone(&request).start(Bytes::new(), 0).expect("at hand, because it was just read");
     let summary = ResponseSummary::of(&answer);
     assert!(summary.status == 200 && summary.body == SIZE as u64, "status {}", summary.status);
     server.gateway.finish(&Done { admission: Admission::Request(&*request), response: Some(&summary), refusal: None });

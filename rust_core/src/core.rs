@@ -249,11 +249,8 @@ impl Core {
         slot: u32,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let inner = Arc::clone(&request.inner);
-        let answer = if body.len() > TAKE_ATTACHED_MAX {
-            py.detach(|| inner.start(body, slot))
-        } else {
-            inner.start(body, slot)
-        };
+        let start = || inner.start(self.gateway.buffers.copy(body), slot);
+        let answer = if body.len() > TAKE_ATTACHED_MAX { py.detach(start) } else { start() };
         answer.map(|answer| self.response(py, answer)).transpose()
     }
 

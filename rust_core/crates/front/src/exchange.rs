@@ -148,7 +148,7 @@ impl Exchange {
     async fn execute(&self, request: &Arc<dyn Request>, body: &mut Receiving) -> Result<Answer, Stop> {
         match request.body() {
             BodyPlan::None if request.in_pieces() => self.run_in_pieces(request).await,
-            BodyPlan::None => self.start(request, b"").await,
+            BodyPlan::None => self.start(request, Bytes::new()).await,
             plan @ BodyPlan::Whole(_) => {
                 let content = self.collect(request, body, plan.whole_max()).await?;
                 // Memory of the budget is taken only now, so an incomplete body keeps none from others.
@@ -156,13 +156,13 @@ impl Exchange {
                 if !Arc::clone(request).admit(slot.number()) {
                     slot.wait().await;
                 }
-                self.start(request, &content).await
+                self.start(request, content).await
             }
             BodyPlan::Stream(_) => self.store(request, body).await,
         }
     }
 
-    async fn start(&self, request: &Arc<dyn Request>, content: &[u8]) -> Result<Answer, Stop> {
+    async fn start(&self, request: &Arc<dyn Request>, content: Bytes) -> Result<Answer, Stop> {
         let slot = self.slot();
         match Arc::clone(request).start(content, slot.number()) {
             Some(answer) => Ok(answer),
@@ -183,7 +183,7 @@ impl Exchange {
     async fn run_in_pieces(&self, request: &Arc<dyn Request>) -> Result<Answer, Stop> {
         let abandoned = Abandoned(request);
         tokio::select! {
-            answer = self.start(request, b"") => {
+            answer = self.start(request, Bytes::new()) => {
                 std::mem::forget(abandoned);
                 answer
             }
@@ -191,7 +191,7 @@ impl Exchange {
         }
     }
 
-    /// Receives a small body. Bytes beyond its limit are not read.
+    /// Receives a small body. Bytes beyond its limit are not read. It keeps no memory of the connection.
     async fn collect(&self, request: &Arc<dyn Request>, body: &mut Receiving, max: u64) -> Result<Bytes, Stop> {
         let Some(first) = body.next().await.transpose()? else {
             request.body_read();
@@ -199,7 +199,7 @@ impl Exchange {
         };
         if body.is_complete() {
             request.body_read();
-            return Ok(first);
+            return Ok(self.context.shared.gateway.buffers.copy(&first));
         }
         let counted = self.context.shared.incomplete.body(&self.conn, self.origin.ip());
         counted.grow(first.len());

@@ -13,14 +13,14 @@ use orcas_bodies::problem::Problem;
 use orcas_s3::ErrorCode;
 
 impl<O: Operation> TypedRequest<O> {
-    /// Runs `work`, which pauses after each piece, and answers the slot. Only the first piece takes a worker from others;
+    /// Runs `work`, which pauses after each piece, and answers the request. Only the first piece takes a worker from others;
     /// those that follow run at a low priority, behind the ends of bodies. A piece is the last one if the request was
     /// abandoned or the server is closed.
-    pub fn work_in_pieces<W>(self: &Arc<Self>, slot: u32, work: impl FnOnce(Arc<Self>) -> W) -> Progress
+    pub fn work_in_pieces<W>(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) -> W) -> Progress
     where
         W: Future<Output = Result<Response, Problem>> + Send + 'static,
     {
-        let reply = Reply::new(Arc::clone(self), slot);
+        let reply = Reply::of(Arc::clone(self));
         let work = Box::pin(work(Arc::clone(self)));
         let since = self.now_if_timed();
         self.gateway.pool.spawn(move || {

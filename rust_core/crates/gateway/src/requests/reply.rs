@@ -42,8 +42,14 @@ pub trait InProgress: Send + Sync {
     /// Where its answer goes.
     fn responder(&self) -> &Arc<dyn Responder>;
 
-    /// Hands `intent` to the engine; one completion for `slot` follows.
-    fn submit(self: Arc<Self>, intent: Intent, slot: u32);
+    /// The slot of its answer.
+    fn slot(&self) -> u32;
+
+    /// Its answer is for this slot from now on.
+    fn set_slot(&self, slot: u32);
+
+    /// Hands `intent` to the engine; the completion with the answer follows.
+    fn submit(self: Arc<Self>, intent: Intent);
 
     /// The answer to a mutation that the engine has decided.
     fn committed(&self, result: Result<Outcome, Failure>) -> Response;
@@ -55,17 +61,22 @@ pub trait InProgress: Send + Sync {
     fn ready(&self, result: Result<Response, Problem>) -> Response;
 }
 
-/// The obligation to answer one slot. If it is dropped without an answer, because a worker panicked or the pool is
+/// The obligation to answer a request. If it is dropped without an answer, because a worker panicked or the pool is
 /// closed, it answers with an internal error.
 pub struct Reply<R: InProgress + ?Sized = dyn InProgress> {
     request: Arc<R>,
-    slot: u32,
     kept: bool,
 }
 
 impl<R: InProgress + ?Sized> Reply<R> {
+    pub fn of(request: Arc<R>) -> Self {
+        Self { request, kept: false }
+    }
+
+    /// The answer is for this slot.
     pub fn new(request: Arc<R>, slot: u32) -> Self {
-        Self { request, slot, kept: false }
+        request.set_slot(slot);
+        Self::of(request)
     }
 
     pub fn request(&self) -> &Arc<R> {
@@ -79,7 +90,7 @@ impl<R: InProgress + ?Sized> Reply<R> {
 
     fn send(&self, result: Result<Response, Problem>) {
         let answer = self.request.ready(result);
-        self.request.responder().complete(self.slot, Completion::Answered(answer));
+        self.request.responder().complete(self.request.slot(), Completion::Answered(answer));
     }
 
     /// Drops the obligation, because other code answers.
@@ -90,7 +101,7 @@ impl<R: InProgress + ?Sized> Reply<R> {
     /// Hands `intent` to the engine, which will answer.
     pub fn submit(mut self, intent: Intent) {
         self.kept = true;
-        Arc::clone(&self.request).submit(intent, self.slot);
+        Arc::clone(&self.request).submit(intent);
     }
 }
 

@@ -3,7 +3,7 @@
 //! `Operation` is what the files in `operations` implement; `Request` is what a server sees of a request, whatever its
 //! operation. `start` answers at once when nothing can block; otherwise exactly one completion for the slot follows.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -60,7 +60,7 @@ pub trait Operation: Sized + Send + Sync + 'static {
     }
 
     /// Begins an operation without a body. On the event loop: does not block.
-    fn begin(_request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
+    fn begin(_request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         Err(Problem::internal("an operation with a body was started without one"))
     }
 
@@ -70,12 +70,7 @@ pub trait Operation: Sized + Send + Sync + 'static {
     }
 
     /// Begins an operation with its collected body, once that is checked. Does not block. Not for uploads.
-    fn take(
-        _request: &Arc<TypedRequest<Self>>,
-        _content: Bytes,
-        _digests: &Digests,
-        _slot: u32,
-    ) -> Result<Progress, Problem> {
+    fn take(_request: &Arc<TypedRequest<Self>>, _content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
         Err(Problem::internal("an operation without a body got one"))
     }
 
@@ -149,7 +144,7 @@ pub fn wrong_outcome() -> Problem {
 /// How far an operation has come.
 pub enum Progress {
     Response(Response),
-    /// A completion for the slot will come.
+    /// The completion with the answer will come.
     Later,
 }
 
@@ -206,7 +201,7 @@ pub trait Request: InProgress {
     /// Begins the operation with its collected body, which is empty when there is none.
     ///
     /// `Some` is the answer; after `None` one completion for `slot` follows.
-    fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Response>;
+    fn start(self: Arc<Self>, body: Bytes, slot: u32) -> Option<Response>;
 }
 
 /// What a request that changes who may do what is about.
@@ -231,6 +226,8 @@ impl Audited {
 pub struct TypedRequest<O> {
     pub gateway: Arc<Gateway>,
     responder: Arc<dyn Responder>,
+    /// What the front end calls the answer that it waits for.
+    slot: AtomicU32,
     pub envelope: Envelope,
     pub input: O,
     name: Name,
@@ -291,6 +288,7 @@ impl<O: Operation> TypedRequest<O> {
         Ok(Arc::new(Self {
             gateway: Arc::clone(context.gateway),
             responder: Arc::clone(context.responder),
+            slot: AtomicU32::new(0),
             envelope: Envelope {
                 for_browsers: O::FOR_BROWSERS,
                 ..context.gateway.envelope(context.head.method, context.head.path).with_cors(context.cors.clone())
@@ -321,12 +319,11 @@ impl<O: Operation> TypedRequest<O> {
     }
 
     /// Hands `intent` to the engine, which will answer.
-    pub fn submit(self: &Arc<Self>, intent: Intent, slot: u32) -> Progress {
+    pub fn submit(self: &Arc<Self>, intent: Intent) -> Progress {
         if let Some(stopwatch) = &self.tally.stopwatch {
             stopwatch.submitted();
         }
-        let waiter = Waiter::new(Arc::new(Commit(Arc::clone(self))), u64::from(slot));
-        self.gateway.engine.submit(intent, self.cause(), waiter);
+        self.gateway.engine.submit(intent, self.cause(), Waiter::new(Arc::new(Commit(Arc::clone(self))), 0));
         Progress::Later
     }
 
@@ -334,11 +331,10 @@ impl<O: Operation> TypedRequest<O> {
     pub fn submit_then(
         self: &Arc<Self>,
         intent: Intent,
-        slot: u32,
         job: impl FnOnce(&Arc<Self>, Result<Outcome, Failure>) -> Result<Progress, Problem> + Send + 'static,
     ) -> Progress {
         let sink = Continuation { request: Arc::clone(self), job: Mutex::new(Some(job)) };
-        self.gateway.engine.submit(intent, self.cause(), Waiter::new(Arc::new(sink), u64::from(slot)));
+        self.gateway.engine.submit(intent, self.cause(), Waiter::new(Arc::new(sink), 0));
         Progress::Later
     }
 
@@ -351,23 +347,22 @@ impl<O: Operation> TypedRequest<O> {
         })
     }
 
-    /// Goes on with `job`, which may block: at once if a worker runs this already, otherwise on a worker. It answers the slot
-    /// unless the job has arranged for that.
+    /// Goes on with `job`, which may block: at once if a worker runs this already, otherwise on a worker. The
+    /// request is answered then, unless the job has arranged for that.
     pub fn on_worker<T: Into<Progress>>(
         self: &Arc<Self>,
-        slot: u32,
         job: impl FnOnce(&Arc<Self>) -> Result<T, Problem> + Send + 'static,
     ) -> Result<Progress, Problem> {
         if self.gateway.pool.runs_this_thread() {
             return job(self).map(T::into);
         }
-        self.queue(slot, |request| job(request).map(T::into));
+        self.queue(|request| job(request).map(T::into));
         Ok(Progress::Later)
     }
 
     /// Queues `job` for a worker, as of `on_worker`.
-    fn queue(self: &Arc<Self>, slot: u32, job: impl FnOnce(&Arc<Self>) -> Result<Progress, Problem> + Send + 'static) {
-        let reply = Reply::new(Arc::clone(self), slot);
+    fn queue(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) -> Result<Progress, Problem> + Send + 'static) {
+        let reply = Reply::of(Arc::clone(self));
         let since = self.now_if_timed();
         self.gateway.pool.spawn(move || {
             let request = reply.request();
@@ -392,7 +387,6 @@ impl<O: Operation> TypedRequest<O> {
         declared: &DeclaredBody,
         body: Bytes,
         storage_plan: StoragePlan,
-        slot: u32,
     ) -> Result<Progress, Problem> {
         let (content, digests) = match self.input.frame() {
             None => declared.verify(body, &self.gateway.buffers)?,
@@ -402,8 +396,7 @@ impl<O: Operation> TypedRequest<O> {
             }
         };
         let Some(upload) = self.input.upload() else {
-            return self
-                .once_authorized(content, slot, move |request, content| O::take(request, content, &digests, slot));
+            return self.once_authorized(content, move |request, content| O::take(request, content, &digests));
         };
         let (engine, size, digests) = (&self.gateway.engine, content.len() as u64, storage_plan.storable(digests));
         let sealing = storage_plan.sealing;
@@ -411,14 +404,13 @@ impl<O: Operation> TypedRequest<O> {
             None => upload.plain_body(engine, content),
             Some(_) => engine.content().sealed_body(upload.bucket(), &sealing, &content)?,
         };
-        Ok(self.submit(upload.intent(engine, size, &digests, body, &sealing)?, slot))
+        Ok(self.submit(upload.intent(engine, size, &digests, body, &sealing)?))
     }
 
     /// Does `work` once what the body asks for, if anything, is authorized. If only a worker can tell, it does both.
     fn once_authorized(
         self: &Arc<Self>,
         content: Bytes,
-        slot: u32,
         work: impl FnOnce(&Arc<Self>, Bytes) -> Result<Progress, Problem> + Send + 'static,
     ) -> Result<Progress, Problem> {
         let Some(after) = &self.after_body else { return work(self, content) };
@@ -426,23 +418,23 @@ impl<O: Operation> TypedRequest<O> {
         let from = (&self.gateway, &self.responder);
         match after.authorize_with_body(from, &self.requester, &asked, &self.judged) {
             Some(authorized) => authorized.and_then(|()| work(self, content)),
-            None => self.on_worker(slot, move |request| request.once_authorized(content, slot, work)),
+            None => self.on_worker(move |request| request.once_authorized(content, work)),
         }
     }
 
     /// Begins an operation without a body.
-    fn begin(self: &Arc<Self>, slot: u32) -> Result<Progress, Problem> {
-        self.once_authorized(Bytes::new(), slot, move |request, _| O::begin(request, slot))
+    fn begin(self: &Arc<Self>) -> Result<Progress, Problem> {
+        self.once_authorized(Bytes::new(), |request, _| O::begin(request))
     }
 
     /// The same for a body that may be a part of something. May block then.
-    fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Progress, Problem> {
-        let Some(upload) = self.input.upload() else { return self.take(declared, body, StoragePlan::default(), slot) };
+    fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes) -> Result<Progress, Problem> {
+        let Some(upload) = self.input.upload() else { return self.take(declared, body, StoragePlan::default()) };
         let part = upload.part_of();
         let storage_plan = StoragePlan::of(&self.gateway.engine, part.as_ref(), upload.sealing(), Some(declared))?;
         match storage_plan.algorithm {
-            Some(algorithm) => self.take(&declared.clone().storing(algorithm), body, storage_plan, slot),
-            None => self.take(declared, body, storage_plan, slot),
+            Some(algorithm) => self.take(&declared.clone().storing(algorithm), body, storage_plan),
+            None => self.take(declared, body, storage_plan),
         }
     }
 }
@@ -528,23 +520,23 @@ impl<O: Operation> Request for TypedRequest<O> {
         Some(BodyStream::new(group, budget.client(host), Arc::clone(buffers), declared.wire, consumer))
     }
 
-    fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Response> {
+    fn start(self: Arc<Self>, body: Bytes, slot: u32) -> Option<Response> {
+        self.set_slot(slot);
         self.tally.add(body.len());
         self.tally.end();
         let step = blocking::without(|| match &self.body {
             BodyPlan::Whole(declared) => {
-                let body = self.gateway.buffers.copy(body);
                 let waits = self.input.upload().is_some_and(|upload| upload.may_wait(&self.gateway.engine));
                 if body.len() <= INLINE_HASH_MAX && !waits {
-                    self.take_part(declared, body, slot)
+                    self.take_part(declared, body)
                 } else {
-                    self.on_worker(slot, move |request| match &request.body {
-                        BodyPlan::Whole(declared) => request.take_part(declared, body, slot),
-                        BodyPlan::None | BodyPlan::Stream(_) => request.begin(slot),
+                    self.on_worker(move |request| match &request.body {
+                        BodyPlan::Whole(declared) => request.take_part(declared, body),
+                        BodyPlan::None | BodyPlan::Stream(_) => request.begin(),
                     })
                 }
             }
-            BodyPlan::None | BodyPlan::Stream(_) => self.begin(slot),
+            BodyPlan::None | BodyPlan::Stream(_) => self.begin(),
         });
         match step {
             Ok(Progress::Response(answer)) => Some(self.ready(Ok(answer))),
@@ -559,8 +551,16 @@ impl<O: Operation> InProgress for TypedRequest<O> {
         &self.responder
     }
 
-    fn submit(self: Arc<Self>, intent: Intent, slot: u32) {
-        Self::submit(&self, intent, slot);
+    fn slot(&self) -> u32 {
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    fn set_slot(&self, slot: u32) {
+        self.slot.store(slot, Ordering::Relaxed);
+    }
+
+    fn submit(self: Arc<Self>, intent: Intent) {
+        Self::submit(&self, intent);
     }
 
     fn committed(&self, result: Result<Outcome, Failure>) -> Response {
@@ -599,17 +599,17 @@ impl<O: Operation> InProgress for TypedRequest<O> {
 struct Commit<O>(Arc<TypedRequest<O>>);
 
 impl<O: Operation> CompletionSink for Commit<O> {
-    fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
-        if self.push_quietly(token, result) {
+    fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
+        if self.push_quietly(result) {
             self.wake();
         }
     }
 
-    fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>, round: &RoundTimes) -> bool {
+    fn complete_quietly(&self, _token: u64, result: Result<Outcome, Failure>, round: &RoundTimes) -> bool {
         if let Some(stopwatch) = &self.0.tally.stopwatch {
             stopwatch.committed(round, self.0.gateway.engine.monotonic());
         }
-        self.push_quietly(token, result)
+        self.push_quietly(result)
     }
 
     fn wake(&self) {
@@ -619,10 +619,9 @@ impl<O: Operation> CompletionSink for Commit<O> {
 
 impl<O: Operation> Commit<O> {
     /// As `complete_quietly`.
-    fn push_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
-        let slot = u32::try_from(token).unwrap_or(u32::MAX);
+    fn push_quietly(&self, result: Result<Outcome, Failure>) -> bool {
         let request: Arc<TypedRequest<O>> = Arc::clone(&self.0);
-        self.0.responder.complete_quietly(slot, Completion::Committed(request, result))
+        self.0.responder.complete_quietly(self.0.slot(), Completion::Committed(request, result))
     }
 }
 
@@ -637,10 +636,10 @@ where
     O: Operation,
     J: FnOnce(&Arc<TypedRequest<O>>, Result<Outcome, Failure>) -> Result<Progress, Problem> + Send + 'static,
 {
-    fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
+    fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
         let job = self.job.lock().take();
         if let Some(job) = job {
-            self.request.queue(u32::try_from(token).unwrap_or(u32::MAX), |request| job(request, result));
+            self.request.queue(|request| job(request, result));
         }
     }
 }

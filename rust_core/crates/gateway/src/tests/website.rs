@@ -26,7 +26,7 @@ fn ask(fixture: &Fixture, method: &str, path: &str, mount_length: usize, extra: 
     let ingress = near(mount_length);
     assert!(fixture.gateway.form(&head, &ingress, &fixture.responder()).is_none());
     match fixture.begun(&head, &ingress) {
-        Ok(request) => Arc::clone(&request).start(b"", 0).unwrap_or_else(|| fixture.wait_answer()),
+        Ok(request) => Arc::clone(&request).start(Bytes::new(), 0).unwrap_or_else(|| fixture.wait_answer()),
         Err(answer) => *answer,
     }
 }

@@ -24,8 +24,8 @@ fn a_long_document_waits_for_a_worker_once() {
         .collect();
     (0..WORKERS).for_each(|_| held.recv().unwrap());
     long.body_read();
-    assert!(Arc::clone(&long).start(document.as_bytes(), 1).is_none());
-    assert!(short.start(b"", 2).is_none());
+    assert!(Arc::clone(&long).start(fixture.gateway.buffers.copy(document.as_bytes()), 1).is_none());
+    assert!(short.start(Bytes::new(), 2).is_none());
     drop(holders.pop());
     let mut slots = Vec::new();
     let deadline = Instant::now() + Duration::from_secs(30);

@@ -29,9 +29,9 @@ impl Operation for DeleteObjectAnnotation {
         Ok(Self { annotation, bypass })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let Self { annotation, bypass } = &request.input;
-        Ok(request.submit(annotation.intent(AnnotationChange::Delete { bypass: *bypass }), slot))
+        Ok(request.submit(annotation.intent(AnnotationChange::Delete { bypass: *bypass })))
     }
 
     fn named(&self) -> Named<'_> {

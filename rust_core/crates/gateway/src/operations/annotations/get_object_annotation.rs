@@ -35,8 +35,8 @@ impl Operation for GetObjectAnnotation {
         Ok(Self { address, name, wants_checksum: wants_checksum(context.headers())?, is_sigv4 })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, |request| request.read_annotation())
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(|request| request.read_annotation())
     }
 
     fn named(&self) -> Named<'_> {

@@ -55,12 +55,7 @@ impl Operation for PutObjectAnnotation {
         }
     }
 
-    fn take(
-        request: &Arc<TypedRequest<Self>>,
-        content: Bytes,
-        digests: &Digests,
-        slot: u32,
-    ) -> Result<Progress, Problem> {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, digests: &Digests) -> Result<Progress, Problem> {
         if std::str::from_utf8(&content).is_err() {
             return Err(ErrorCode::UnsupportedMediaType.into());
         }
@@ -68,11 +63,10 @@ impl Operation for PutObjectAnnotation {
         let (md5, checksum) = (digests.md5, digests.stored);
         if engine.keys().can_seal() {
             // Whether the object is encrypted has to be looked up.
-            return request
-                .on_worker(slot, move |request| request.annotate((content, md5, checksum), ATTEMPTS_MAX, slot));
+            return request.on_worker(move |request| request.annotate((content, md5, checksum), ATTEMPTS_MAX));
         }
         let change = AnnotationChange::Put { md5, checksum, body: Box::new(request.plain(content)), encryption: None };
-        Ok(request.submit(request.input.annotation.intent(change), slot))
+        Ok(request.submit(request.input.annotation.intent(change)))
     }
 
     fn named(&self) -> Named<'_> {
@@ -105,7 +99,7 @@ impl TypedRequest<PutObjectAnnotation> {
     }
 
     /// Encrypts the text as its object is, which has to be looked up: blocks. At most so many times.
-    fn annotate(self: &Arc<Self>, text: Text, attempts: usize, slot: u32) -> Result<Progress, Problem> {
+    fn annotate(self: &Arc<Self>, text: Text, attempts: usize) -> Result<Progress, Problem> {
         let (engine, annotation) = (&self.gateway.engine, &self.input.annotation);
         annotation.version.find(&self.gateway, &self.envelope, |found| {
             let encryption = found.object.version.attributes.encryption.clone();
@@ -122,9 +116,9 @@ impl TypedRequest<PutObjectAnnotation> {
                 Some(_) => engine.content().sealed_body(&annotation.version.bucket, &sealing, content)?,
             };
             let change = AnnotationChange::Put { md5, checksum: *checksum, body: Box::new(body), encryption };
-            Ok(self.submit_then(annotation.intent(change), slot, move |request, decision| match decision {
+            Ok(self.submit_then(annotation.intent(change), move |request, decision| match decision {
                 Err(Failure::Refused(Refusal::EncryptionDiffers)) if attempts > 1 => {
-                    request.annotate(text, attempts - 1, slot)
+                    request.annotate(text, attempts - 1)
                 }
                 decision => PutObjectAnnotation::answer(request, decision?).map(Progress::from),
             }))

@@ -52,7 +52,7 @@ impl CreateBucket {
 
 impl TypedRequest<CreateBucket> {
     /// `document` is the body, empty when there was none.
-    fn create(self: &Arc<Self>, document: &[u8], slot: u32) -> Result<Progress, Problem> {
+    fn create(self: &Arc<Self>, document: &[u8]) -> Result<Progress, Problem> {
         let input = &self.input;
         let asked = self.read_document(|| create_bucket(document))?;
         if let Some(region) = &asked.region {
@@ -83,7 +83,7 @@ impl TypedRequest<CreateBucket> {
             .filter_map(|(kind, document)| Some((kind, Bytes::from(document?))))
             .collect(),
         };
-        Ok(self.submit_then(intent, slot, move |request, decision| match decision {
+        Ok(self.submit_then(intent, move |request, decision| match decision {
             Ok(Outcome::Bucket(_)) => Ok(request.created().into()),
             Ok(_) => Err(wrong_outcome()),
             Err(Failure::Refused(Refusal::BucketAlreadyOwnedByYou)) if lenient && request.lies_in(LENIENT_REGION) => {
@@ -149,13 +149,8 @@ impl Operation for CreateBucket {
         Ok(region.into_iter().chain(tags).collect())
     }
 
-    fn take(
-        request: &Arc<TypedRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Progress, Problem> {
-        request.on_worker(slot, move |request| request.create(&content, slot))
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
+        request.on_worker(move |request| request.create(&content))
     }
 
     fn named(&self) -> Named<'_> {

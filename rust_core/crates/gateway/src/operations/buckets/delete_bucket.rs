@@ -18,8 +18,8 @@ impl Operation for DeleteBucket {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.submit(Intent::DeleteBucket { bucket: request.input.0.id }, slot))
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        Ok(request.submit(Intent::DeleteBucket { bucket: request.input.0.id }))
     }
 
     fn named(&self) -> Named<'_> {

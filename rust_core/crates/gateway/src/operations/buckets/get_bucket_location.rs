@@ -16,7 +16,7 @@ impl Operation for GetBucketLocation {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let document = location_constraint(request.gateway.location_of(&request.input.0));
         Ok(request.envelope.document(200, HeaderBlock::new(), document).into())
     }

@@ -18,7 +18,7 @@ impl Operation for HeadBucket {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let bucket = &request.input.0;
         let mut headers = HeaderBlock::new();
         headers.push("x-amz-bucket-region", request.gateway.region_of(bucket).as_bytes());

@@ -20,7 +20,7 @@ impl Operation for ListBuckets {
         Ok(Self { query: ListBucketsQuery::parse(&context.query)?, owner: context.requester.owner.clone() })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let (gateway, Self { query, owner: caller }) = (&request.gateway, &request.input);
         let after = query.continuation.as_ref().map(|token| token.after.as_slice());
         let identities = gateway.identities();

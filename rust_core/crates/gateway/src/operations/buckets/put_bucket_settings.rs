@@ -32,10 +32,10 @@ impl Operation for PutBucketSettings {
         Ok(Self { bucket, change })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let PutBucketSettings { bucket, change } = &request.input;
         let change = BucketChange::Settings(*change);
-        Ok(request.submit(Intent::UpdateBucket { bucket: bucket.id, change }, slot))
+        Ok(request.submit(Intent::UpdateBucket { bucket: bucket.id, change }))
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {

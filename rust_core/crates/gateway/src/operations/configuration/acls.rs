@@ -28,7 +28,7 @@ impl Operation for GetBucketAcl {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let document = request.gateway.shown_acl(&request.gateway.acl_of_bucket(&request.input.0));
         Ok(request.envelope.document(200, HeaderBlock::new(), document).into())
     }
@@ -43,8 +43,8 @@ impl Operation for GetObjectAcl {
         VersionAddress::parse(context).map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, |request| {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(|request| {
             let address = &request.input.0;
             address.find(&request.gateway, &request.envelope, |found| {
                 let version = &found.object.version;
@@ -71,12 +71,12 @@ impl Operation for PutBucketAcl {
         Ok(Self { bucket: context.bucket()?, asked: named_acl(context)? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.put(&[], slot)
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.put(&[])
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Progress, Problem> {
-        request.put(&content, slot)
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests) -> Result<Progress, Problem> {
+        request.put(&content)
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
@@ -86,7 +86,7 @@ impl Operation for PutBucketAcl {
 }
 
 impl TypedRequest<PutBucketAcl> {
-    fn put(self: &Arc<Self>, content: &[u8], slot: u32) -> Result<Progress, Problem> {
+    fn put(self: &Arc<Self>, content: &[u8]) -> Result<Progress, Problem> {
         let PutBucketAcl { bucket, asked } = &self.input;
         let asked = self.read_document(|| self.gateway.asked(asked.clone(), content, bucket))?;
         let acl = asked.map(|asked| asked.resolved(owner_of(bucket), owner_of(bucket))).transpose()?;
@@ -94,7 +94,7 @@ impl TypedRequest<PutBucketAcl> {
         let Some(acl) = acl else { return Ok(self.succeeded(HeaderBlock::new()).into()) };
         self.gateway.check_public(bucket, &acl)?;
         let document = acl.stored(owner_of(bucket)).unwrap_or_default().into();
-        Ok(self.submit(Intent::PutDocument { bucket: bucket.id, kind: DocumentKind::Acl, document }, slot))
+        Ok(self.submit(Intent::PutDocument { bucket: bucket.id, kind: DocumentKind::Acl, document }))
     }
 }
 
@@ -113,12 +113,12 @@ impl Operation for PutObjectAcl {
         Ok(Self { address: VersionAddress::parse(context)?, asked: named_acl(context)?, kept })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, move |request| request.change(&[], slot))
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(move |request| request.change(&[]))
     }
 
-    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, move |request| request.change(&content, slot))
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests) -> Result<Progress, Problem> {
+        request.on_worker(move |request| request.change(&content))
     }
 
     fn named(&self) -> Named<'_> {
@@ -141,7 +141,7 @@ impl Operation for PutObjectAcl {
 
 impl TypedRequest<PutObjectAcl> {
     /// The list depends on the owner of the version that was found, so it replaces the list of that one, and no other.
-    fn change(self: &Arc<Self>, content: &[u8], slot: u32) -> Result<Progress, Problem> {
+    fn change(self: &Arc<Self>, content: &[u8]) -> Result<Progress, Problem> {
         let PutObjectAcl { address, asked, .. } = &self.input;
         let (bucket, gateway) = (&address.bucket, &self.gateway);
         address.find(gateway, &self.envelope, |found| {
@@ -156,7 +156,7 @@ impl TypedRequest<PutObjectAcl> {
             let change = AttributeChange::Acl { was: version.attributes.acl.clone(), acl };
             let (key, version) = (address.key.clone(), Some(version.version_id));
             let update = UpdateVersion { bucket: bucket.id, key, version, change };
-            Ok(self.submit(Intent::UpdateVersion(Box::new(update)), slot))
+            Ok(self.submit(Intent::UpdateVersion(Box::new(update))))
         })
     }
 

@@ -25,8 +25,8 @@ impl Operation for GetBucketLifecycle {
     }
 
     /// On a worker: a document may be long.
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, |request| {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(|request| {
             let bucket = &request.input.0;
             let document = request.gateway.engine.document(bucket.id, DocumentKind::Lifecycle);
             let Some(document) = document.filter(|document| !document.bytes.is_empty()) else {
@@ -52,16 +52,11 @@ impl Operation for PutBucketLifecycle {
         Ok(Self { bucket: context.bucket()?, default_size: DefaultSize::of_request(context.headers())? })
     }
 
-    fn take(
-        request: &Arc<TypedRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Progress, Problem> {
-        request.on_worker(slot, move |request| {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
+        request.on_worker(move |request| {
             let document = request.read_document(|| stored_lifecycle(&content, request.input.default_size))?.into();
             let (bucket, kind) = (request.input.bucket.id, DocumentKind::Lifecycle);
-            Ok(request.submit(Intent::PutDocument { bucket, kind, document }, slot))
+            Ok(request.submit(Intent::PutDocument { bucket, kind, document }))
         })
     }
 

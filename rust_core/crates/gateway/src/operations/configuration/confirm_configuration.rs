@@ -20,17 +20,12 @@ impl Operation for ConfirmConfiguration {
         Ok(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, |request| request.confirm(&[]))
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(|request| request.confirm(&[]))
     }
 
-    fn take(
-        request: &Arc<TypedRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Progress, Problem> {
-        request.on_worker(slot, move |request| request.confirm(&content))
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
+        request.on_worker(move |request| request.confirm(&content))
     }
 }
 

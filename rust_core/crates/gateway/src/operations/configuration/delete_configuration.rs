@@ -18,10 +18,10 @@ impl Operation for DeleteConfiguration {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let kind = request.operation().spec().document.ok_or_else(|| request.operation().not_implemented())?;
         let (bucket, document) = (request.input.0.id, Bytes::new());
-        Ok(request.submit(Intent::PutDocument { bucket, kind, document }, slot))
+        Ok(request.submit(Intent::PutDocument { bucket, kind, document }))
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {

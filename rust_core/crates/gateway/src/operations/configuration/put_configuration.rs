@@ -34,13 +34,8 @@ impl Operation for PutConfiguration {
         Ok(Self { bucket: context.bucket()?, skips_validation: skips_validation(context.headers())? })
     }
 
-    fn take(
-        request: &Arc<TypedRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Progress, Problem> {
-        request.on_worker(slot, move |request| Ok(request.submit(request.intent(&content)?, slot)))
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
+        request.on_worker(move |request| Ok(request.submit(request.intent(&content)?)))
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {

@@ -21,7 +21,7 @@ impl Operation for ReadBucketConfiguration {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let bucket = &request.input.0;
         if let Some(answer) = request.policy() {
             return Ok(answer?.into());

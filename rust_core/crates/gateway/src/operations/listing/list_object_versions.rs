@@ -27,8 +27,8 @@ impl Operation for ListObjectVersions {
         Ok(Self { bucket: context.bucket()?, query: ListVersionsQuery::parse(&context.query)? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, |request| request.make_list(|| request.list_versions()))
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(|request| request.make_list(|| request.list_versions()))
     }
 }
 

@@ -31,8 +31,8 @@ impl Operation for ListObjects {
         Ok(Self { bucket: context.bucket()?, query: ListObjectsQuery::parse(&context.query)? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, |request| request.make_list(|| request.list_objects()))
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(|request| request.make_list(|| request.list_objects()))
     }
 }
 
@@ -41,8 +41,8 @@ impl Operation for ListObjectsV2 {
         Ok(Self { bucket: context.bucket()?, query: ListObjectsV2Query::parse(&context.query)? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, |request| request.make_list(|| request.list_objects()))
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(|request| request.make_list(|| request.list_objects()))
     }
 }
 

@@ -26,11 +26,11 @@ impl Operation for AbortMultipartUpload {
         Ok(Self { bucket, key, upload: context.upload_id()? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let Self { bucket, key, upload } = &request.input;
         let (bucket, key, upload) = (bucket.id, key.clone(), *upload);
         let intent = Intent::AbortUpload { bucket, key, upload, idle_since_ms: None };
-        Ok(request.submit_then(intent, slot, |request, decision| {
+        Ok(request.submit_then(intent, |request, decision| {
             let Self { bucket, key, upload } = &request.input;
             let aborted = &request.gateway.aborted;
             match decision {

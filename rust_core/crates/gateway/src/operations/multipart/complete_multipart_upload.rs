@@ -84,20 +84,15 @@ impl Operation for CompleteMultipartUpload {
         }
     }
 
-    fn take(
-        request: &Arc<TypedRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Progress, Problem> {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
         let intent = request.read_document(|| request.input.intent(&content))?;
         // Without a keyring, no upload has a key.
         if !request.gateway.engine.keys().can_seal() {
-            return Ok(request.submit(intent, slot));
+            return Ok(request.submit(intent));
         }
-        request.on_worker(slot, move |request| {
+        request.on_worker(move |request| {
             request.check_key()?;
-            Ok(request.submit(intent, slot))
+            Ok(request.submit(intent))
         })
     }
 

@@ -30,7 +30,7 @@ pub struct CreateMultipartUpload {
 
 impl TypedRequest<CreateMultipartUpload> {
     /// May wait for the data key of the owner of the bucket.
-    fn create(self: &Arc<Self>, slot: u32) -> Result<Progress, Problem> {
+    fn create(self: &Arc<Self>) -> Result<Progress, Problem> {
         let CreateMultipartUpload { bucket, key, headers, attributes, chosen, checksum } = &self.input;
         let headers = self.gateway.engine.content().sealed_headers(bucket, &chosen.sealing(), headers.clone())?;
         let intent = Intent::CreateUpload {
@@ -40,7 +40,7 @@ impl TypedRequest<CreateMultipartUpload> {
             attributes: attributes.clone(),
             checksum: checksum.map(|chosen| (chosen.algorithm, chosen.kind)),
         };
-        Ok(self.submit(intent, slot))
+        Ok(self.submit(intent))
     }
 }
 
@@ -55,13 +55,13 @@ impl Operation for CreateMultipartUpload {
         Ok(Self { bucket, key, headers, attributes, chosen, checksum: UploadChecksum::parse(context.headers())? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let Self { bucket, headers, chosen, .. } = &request.input;
         let seals = chosen.encryption.is_some() && headers.has_unsealed();
         if seals && !request.gateway.engine.keys().can_seal_at_once(bucket, &chosen.sealing()) {
-            return request.on_worker(slot, move |request| request.create(slot));
+            return request.on_worker(move |request| request.create());
         }
-        request.create(slot)
+        request.create()
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {

@@ -27,8 +27,8 @@ impl Operation for ListMultipartUploads {
         Ok(Self { bucket, query: ListUploadsQuery::parse(&context.query)? })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, |request| request.make_list(|| request.list_uploads()))
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(|request| request.make_list(|| request.list_uploads()))
     }
 }
 

@@ -43,8 +43,8 @@ impl Operation for ListParts {
         named_upload(&self.bucket, &self.key, self.upload)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, |request| request.make_list(|| request.list_parts()))
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(|request| request.make_list(|| request.list_parts()))
     }
 }
 

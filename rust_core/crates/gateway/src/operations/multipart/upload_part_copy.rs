@@ -52,8 +52,8 @@ impl Operation for UploadPartCopy {
         named_upload(&self.bucket, &self.key, self.upload)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.work_in_pieces(slot, |request| async move { request.copy_part().await }))
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        Ok(request.work_in_pieces(|request| async move { request.copy_part().await }))
     }
 }
 

@@ -91,8 +91,8 @@ impl Operation for CopyObject {
         Named { bucket: Some(&self.bucket.name), key: Some(&self.key), upload: None }
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.work_in_pieces(slot, |request| async move { request.copy().await }))
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        Ok(request.work_in_pieces(|request| async move { request.copy().await }))
     }
 }
 

@@ -32,7 +32,7 @@ impl Operation for DeleteObject {
         Ok(Self { address, condition, bypass })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let Self { address, condition, bypass } = &request.input;
         let intent = Intent::DeleteObject {
             bucket: address.bucket.id,
@@ -41,7 +41,7 @@ impl Operation for DeleteObject {
             precondition: of_deletion(condition),
             bypass: *bypass,
         };
-        Ok(request.submit(intent, slot))
+        Ok(request.submit(intent))
     }
 
     fn named(&self) -> Named<'_> {

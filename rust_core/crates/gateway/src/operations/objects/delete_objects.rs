@@ -57,12 +57,7 @@ impl Operation for DeleteObjects {
         Ok(Self { name: context.bucket_name()?.to_owned(), checked, asked, plan: OnceLock::new() })
     }
 
-    fn take(
-        request: &Arc<TypedRequest<Self>>,
-        content: Bytes,
-        digests: &Digests,
-        slot: u32,
-    ) -> Result<Progress, Problem> {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, digests: &Digests) -> Result<Progress, Problem> {
         let document = request.read_document(|| DeleteRequest::parse(&content))?;
         let identities = request.gateway.identities();
         let decisions = DecisionLog::default();
@@ -70,7 +65,7 @@ impl Operation for DeleteObjects {
             document.entries.iter().map(|entry| request.denied(&identities, entry, &decisions)).collect();
         let Some(denied) = denied else {
             let digests = *digests;
-            return request.on_worker(slot, move |request| Self::take(request, content, &digests, slot));
+            return request.on_worker(move |request| Self::take(request, content, &digests));
         };
         if let Some(judged) = decisions.take(&request.requester) {
             request.judged.get_or_init(|| Box::new(judged));
@@ -100,7 +95,7 @@ impl Operation for DeleteObjects {
         }
         match &request.input.checked {
             Ok((bucket, _)) if !entries.is_empty() => {
-                Ok(request.submit(Intent::DeleteObjects { bucket: bucket.id, entries }, slot))
+                Ok(request.submit(Intent::DeleteObjects { bucket: bucket.id, entries }))
             }
             _ => Ok(Self::answer(request, Outcome::Deleted(Vec::new()))?.into()),
         }

@@ -132,7 +132,7 @@ impl Operation for GetObject {
         })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let address = &request.input.address;
         let since = request.now_if_timed();
         let at_hand = match address.version {
@@ -142,13 +142,13 @@ impl Operation for GetObject {
         match at_hand {
             Some(Some(found)) => {
                 request.note_found(since);
-                request.found(found, slot)
+                request.found(found)
             }
             // Whether there is a delete marker has to be looked up.
             Some(None) if !shows_versions(&address.bucket) => {
                 Ok(address.missing(&request.gateway, &request.envelope)?.into())
             }
-            Some(None) | None => request.on_worker(slot, |request| {
+            Some(None) | None => request.on_worker(|request| {
                 let since = request.now_if_timed();
                 request.input.address.find(&request.gateway, &request.envelope, |found| {
                     request.note_found(since);
@@ -175,7 +175,7 @@ struct Selection {
 
 impl TypedRequest<GetObject> {
     /// Answers at once if the bytes are at hand.
-    fn found(self: &Arc<Self>, found: PinnedObject, slot: u32) -> Result<Progress, Problem> {
+    fn found(self: &Arc<Self>, found: PinnedObject) -> Result<Progress, Problem> {
         let mut absent = None;
         let answer = self.reader().on_found(&found, |found, first, length| {
             let mut content = self.gateway.buffers.take(length);
@@ -189,7 +189,7 @@ impl TypedRequest<GetObject> {
             Ok(Vec::new().into())
         })?;
         let Some((found, first, length)) = absent else { return Ok(answer.into()) };
-        self.on_worker(slot, move |request| {
+        self.on_worker(move |request| {
             let content = request.reader().read_whole(&found, first, length)?;
             Ok(Response { body: ResponseBody::Bytes(content), ..answer })
         })

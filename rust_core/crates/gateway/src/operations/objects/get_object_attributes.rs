@@ -33,8 +33,8 @@ impl Operation for GetObjectAttributes {
         })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, |request| request.attributes())
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(|request| request.attributes())
     }
 }
 

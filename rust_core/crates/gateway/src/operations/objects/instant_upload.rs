@@ -77,10 +77,10 @@ impl Operation for InstantUpload {
     }
 
     /// On a worker: what is stored has to be looked up and read.
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, move |request| match &request.input.proof {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(move |request| match &request.input.proof {
             _ if !request.input.offered(&request.gateway) => Ok(request.send().into()),
-            Some(proof) => request.prove(proof, slot),
+            Some(proof) => request.prove(proof),
             None => request.challenge().map(Progress::from),
         })
     }
@@ -239,14 +239,14 @@ impl TypedRequest<InstantUpload> {
     }
 
     /// Checks the token before anything stored is looked at, then the answer, then submits the copy.
-    fn prove(self: &Arc<Self>, proof: &Proof, slot: u32) -> Result<Progress, Problem> {
+    fn prove(self: &Arc<Self>, proof: &Proof) -> Result<Progress, Problem> {
         let challenge = self.gateway.challenger.open(&proof.token, &self.input.claim(), now_ms());
         let challenge = challenge.map_err(|rejected| match rejected {
             Rejected::Foreign => denied("The challenge was not issued by this server for this upload."),
             Rejected::Expired => denied("The challenge has expired."),
         })?;
         let given = parse_hex(&proof.answer).ok_or_else(wrong_answer)?;
-        self.copy_source((challenge, given), ATTEMPTS_MAX, slot)
+        self.copy_source((challenge, given), ATTEMPTS_MAX)
     }
 
     /// Looks for a source that has the answer, at most so many times.
@@ -254,7 +254,6 @@ impl TypedRequest<InstantUpload> {
         self: &Arc<Self>,
         (challenge, given): (Challenge, [u8; 32]),
         attempts: usize,
-        slot: u32,
     ) -> Result<Progress, Problem> {
         let (gateway, upload) = (&self.gateway, &self.input);
         for left in (0..attempts).rev() {
@@ -267,13 +266,13 @@ impl TypedRequest<InstantUpload> {
                 Err(problem) => return Err(problem),
             }
             let copy = upload.copy(&gateway.engine, &source.object)?;
-            return Ok(self.submit_then(copy, slot, move |request, decision| match decision {
-                Err(Failure::Refused(Refusal::SourceChanged)) => request.copy_source((challenge, given), left, slot),
+            return Ok(self.submit_then(copy, move |request, decision| match decision {
+                Err(Failure::Refused(Refusal::SourceChanged)) => request.copy_source((challenge, given), left),
                 // Of the source, which has gone, or of the destination?
                 Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchVersion | Refusal::NoSuchBucket))
                     if !request.stands(&source.object)? =>
                 {
-                    request.copy_source((challenge, given), left, slot)
+                    request.copy_source((challenge, given), left)
                 }
                 decision => InstantUpload::answer(request, decision?).map(Progress::from),
             }));

@@ -33,9 +33,9 @@ impl Operation for MoveObject {
         Moving::of(context, Source::of_copy(context)?, precondition).map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let moved = request.input.0.decided(&request.gateway, SourceKind::Copy)?;
-        Ok(request.submit(Intent::MoveObject(moved), slot))
+        Ok(request.submit(Intent::MoveObject(moved)))
     }
 
     /// As a copy answers, so that clients can send it as one.

@@ -44,14 +44,14 @@ impl Operation for RenameObject {
         Ok(Self { moving, token })
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let Self { moving, token } = &request.input;
         let moved = moving.decided(&request.gateway, SourceKind::Rename)?;
         let intent = match *token {
             Some(token) => Intent::MoveOnce { moved, token },
             None => Intent::MoveObject(moved),
         };
-        Ok(request.submit(intent, slot))
+        Ok(request.submit(intent))
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {

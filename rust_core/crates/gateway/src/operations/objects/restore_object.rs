@@ -23,14 +23,9 @@ impl Operation for RestoreObject {
         VersionAddress::parse(context).map(Self)
     }
 
-    fn take(
-        request: &Arc<TypedRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Progress, Problem> {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
         let tier = request.read_document(|| check_request(&content))?;
-        request.on_worker(slot, move |request| request.restore(tier))
+        request.on_worker(move |request| request.restore(tier))
     }
 
     fn named(&self) -> Named<'_> {

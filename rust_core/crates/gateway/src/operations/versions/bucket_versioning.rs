@@ -20,7 +20,7 @@ impl Operation for GetBucketVersioning {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let status = match request.input.0.versioning {
             Versioning::Unversioned => None,
             Versioning::Enabled => Some(Status::Enabled),
@@ -37,18 +37,13 @@ impl Operation for PutBucketVersioning {
         context.bucket().map(Self)
     }
 
-    fn take(
-        request: &Arc<TypedRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Progress, Problem> {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
         let versioning = match request.read_document(|| versioning::read(&content))? {
             Status::Enabled => Versioning::Enabled,
             Status::Suspended => Versioning::Suspended,
         };
         let change = BucketChange::Versioning(versioning);
-        Ok(request.submit(Intent::UpdateBucket { bucket: request.input.0.id, change }, slot))
+        Ok(request.submit(Intent::UpdateBucket { bucket: request.input.0.id, change }))
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {

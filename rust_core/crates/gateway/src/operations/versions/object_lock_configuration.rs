@@ -23,7 +23,7 @@ impl Operation for GetObjectLockConfiguration {
         context.bucket().map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, _slot: u32) -> Result<Progress, Problem> {
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let bucket = &request.input.0;
         let Some(lock) = &bucket.object_lock else {
             let error = S3Error::new(ErrorCode::ObjectLockConfigurationNotFoundError);
@@ -41,15 +41,10 @@ impl Operation for PutObjectLockConfiguration {
         context.bucket().map(Self)
     }
 
-    fn take(
-        request: &Arc<TypedRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Progress, Problem> {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
         let configuration = request.read_document(|| read_configuration(&content))?;
         let change = BucketChange::ObjectLock(ObjectLock { default: configuration.map(stored_default) });
-        Ok(request.submit(Intent::UpdateBucket { bucket: request.input.0.id, change }, slot))
+        Ok(request.submit(Intent::UpdateBucket { bucket: request.input.0.id, change }))
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {

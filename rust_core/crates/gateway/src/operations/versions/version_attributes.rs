@@ -29,8 +29,8 @@ impl Operation for ReadAttribute {
         VersionAddress::parse(context).map(Self)
     }
 
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        request.on_worker(slot, |request| request.read_attribute())
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        request.on_worker(|request| request.read_attribute())
     }
 }
 
@@ -85,8 +85,8 @@ impl Operation for ChangeAttribute {
     }
 
     /// DeleteObjectTagging, the one without a body.
-    fn begin(request: &Arc<TypedRequest<Self>>, slot: u32) -> Result<Progress, Problem> {
-        Ok(request.change(AttributeChange::Tags(Vec::new()), slot))
+    fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        Ok(request.change(AttributeChange::Tags(Vec::new())))
     }
 
     fn asks(request: &TypedRequest<Self>, content: &[u8]) -> Result<AskedByBody, Problem> {
@@ -101,12 +101,7 @@ impl Operation for ChangeAttribute {
         })
     }
 
-    fn take(
-        request: &Arc<TypedRequest<Self>>,
-        content: Bytes,
-        _digests: &Digests,
-        slot: u32,
-    ) -> Result<Progress, Problem> {
+    fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
         let change = match request.operation() {
             Name::PutObjectTagging => {
                 AttributeChange::Tags(stored_tags(request.read_document(|| tags::read_document(&content))?))
@@ -126,7 +121,7 @@ impl Operation for ChangeAttribute {
             }
             other => return Err(other.not_implemented().into()),
         };
-        Ok(request.change(change, slot))
+        Ok(request.change(change))
     }
 
     fn named(&self) -> Named<'_> {
@@ -148,10 +143,10 @@ impl Operation for ChangeAttribute {
 }
 
 impl TypedRequest<ChangeAttribute> {
-    fn change(self: &Arc<Self>, change: AttributeChange, slot: u32) -> Progress {
+    fn change(self: &Arc<Self>, change: AttributeChange) -> Progress {
         let VersionAddress { bucket, key, .. } = &self.input.address;
         let version = self.input.address.version_id();
         let update = UpdateVersion { bucket: bucket.id, key: key.clone(), version, change };
-        self.submit(Intent::UpdateVersion(Box::new(update)), slot)
+        self.submit(Intent::UpdateVersion(Box::new(update)))
     }
 }

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from hosted import serve
 from orcas.app import Orcas
-from orcas.edge import Request
+from orcas.edge import Request, Response
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
 from orcas.settings.config import resolve
@@ -30,7 +30,6 @@ from plain_headers import (
     format_content_length,
     format_etag,
     format_list_time,
-    joined,
     object_headers,
     request_headers,
 )
@@ -124,10 +123,8 @@ class Entries(Document):
         return "".join(parts).encode()
 
 
-def learned(rest: bytes, *, fields: bool) -> Known:
+def learned(said: dict[str, str], body: bytes, *, fields: bool) -> Known:
     """Parse the values from what Rust formatted."""
-    head, _, body = rest.partition(b"\r\n\r\n")
-    said = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
     if "etag" not in said:
         region = said["x-amz-bucket-region"]
         if not fields:
@@ -165,17 +162,18 @@ class PlainDispatcher:
         response = await self._store.execute(request, receive)
         known = self._known[method].get(raw_path)
         if known is None:
-            known = self._learn(method, raw_path, request, response.rest)
+            known = self._learn(method, raw_path, request, response)
         headers = known.headers() + request_headers(request.request_id, self._host_id)
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": known.body()})
 
-    def _learn(self, method: str, raw_path: bytes, request: Request, rest: bytes) -> Known:
-        known = self._known[method][raw_path] = learned(rest, fields=self._fields)
-        self._host_id = rest.partition(b"x-amz-id-2: ")[2].partition(b"\r\n")[0].decode()
-        made = joined(known.headers() + request_headers(request.request_id, self._host_id)) + b"\r\n" + known.body()
-        if made != rest:
-            raise RuntimeError(f"plain Python says {made!r}, Rust {rest!r}")
+    def _learn(self, method: str, raw_path: bytes, request: Request, response: Response) -> Known:
+        said = {name.decode(): value.decode() for name, value in response.headers}
+        known = self._known[method][raw_path] = learned(said, response.body, fields=self._fields)
+        self._host_id = said["x-amz-id-2"]
+        made = known.headers() + request_headers(request.request_id, self._host_id)
+        if (made, known.body()) != (response.headers, response.body):
+            raise RuntimeError(f"plain Python says {made!r}, Rust {response.headers!r}, or the bodies differ")
         return known
 
 

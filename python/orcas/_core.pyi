@@ -1897,7 +1897,7 @@ class BodySink:
 
 @final
 class Response:
-    """A whole response, ready for the wire: `orcas.http.extensions.ReadyResponse` says what its maker vouches for."""
+    """A whole response, ready to be sent: `orcas.http.extensions.ReadyResponse` says what its maker vouches for."""
 
     @property
     def trace_id(self) -> str | None:
@@ -1908,8 +1908,12 @@ class Response:
         """The HTTP status."""
 
     @property
-    def rest(self) -> bytes:
-        """What follows Date: header lines, the empty line and, unless it comes as a download, the body."""
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Names in lower case, and values. Not to be changed."""
+
+    @property
+    def body(self) -> bytes:
+        """The body; empty if it comes as a download."""
 
     @property
     def closes(self) -> bool:

@@ -6,7 +6,10 @@ get it. The page loads nothing, and contains nothing of the request or the store
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 STYLE: Final = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 3em auto; max-width: 46em; padding: 0 1em; color: #222 }
@@ -65,15 +68,13 @@ def is_browser(headers: Headers) -> bool:
     return html
 
 
-def welcome(refusal: bytes, *, console: bool) -> tuple[Headers, bytes]:
-    """Headers and body of the page. `refusal` is the response that it replaces, from its header lines on.
+def welcome(refusal: Iterable[tuple[bytes, bytes]], *, console: bool) -> tuple[Headers, bytes]:
+    """Headers and body of the page. `refusal`: the headers of the response that it replaces.
 
     `console`: whether the server has a web console.
     """
     page = _WELCOME.replace(_PLACE, _CONSOLE if console else b"")
-    lines = refusal.split(b"\r\n\r\n", 1)[0].split(b"\r\n")
-    pairs = [line.partition(b": ") for line in lines if line]
-    headers = [(name, value) for name, _, value in pairs if name.lower() not in _REPLACED]
+    headers = [(name, value) for name, value in refusal if name not in _REPLACED]
     headers += [
         (b"content-type", b"text/html; charset=utf-8"),
         (b"content-length", b"%d" % len(page)),

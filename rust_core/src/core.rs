@@ -260,7 +260,6 @@ impl Core {
     #[pyo3(signature = (admission, response, scope = None, mount_length = 0, refusal = None))]
     fn finish(
         &self,
-        py: Python<'_>,
         admission: PyAdmission<'_>,
         response: Option<&Bound<'_, Response>>,
         scope: Option<&Bound<'_, PyDict>>,
@@ -272,8 +271,7 @@ impl Core {
         let done = Done { admission: admission.inner(), response: response.map(|response| &response.summary), refusal };
         let finished = self.gateway.finish(&done);
         if let Some(scope) = scope.filter(|_| self.gateway.logs_requests()) {
-            let answered = response.map_or(&b""[..], |response| response.rest.as_bytes(py));
-            done::log(&self.gateway, &done, &finished, (scope, mount_length), answered)?;
+            done::log(&self.gateway, &done, &finished, (scope, mount_length))?;
         }
         let Some(stages) = self.gateway.stages(&done, &finished) else { return Ok(None) };
         let slow = stages.slow.then(|| PyStages::from(&stages));

@@ -9,6 +9,9 @@ use orcas_checksum::{Etag, Md5Hasher};
 use orcas_s3::format;
 use orcas_s3::header_block::HeaderBlock;
 
+/// Bytes of the lines of most objects.
+const LINES_ROOM: usize = 512;
+
 /// The MD5 (RFC 1321) of one message, computed as for a single body: 16 bytes.
 #[pyfunction]
 pub fn md5(py: Python<'_>, content: &[u8]) -> [u8; 16] {
@@ -52,7 +55,7 @@ pub fn set_object_headers<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let mut block = HeaderBlock::new();
     block.set_object_headers(&etag(md5, parts)?, length, modified_ms);
-    Ok(PyBytes::new(py, block.as_bytes()))
+    Ok(lines(py, &block))
 }
 
 #[pyfunction]
@@ -69,7 +72,12 @@ pub fn set_object_headers_with_content_type<'py>(
     if block.is_flawed() {
         return Err(PyValueError::new_err("the content type has a line end or a NUL in it"));
     }
-    Ok(PyBytes::new(py, block.as_bytes()))
+    Ok(lines(py, &block))
+}
+
+/// As HTTP/1.1 writes them.
+fn lines<'py>(py: Python<'py>, block: &HeaderBlock) -> Bound<'py, PyBytes> {
+    made(py, LINES_ROOM, |out| block.write_lines(out))
 }
 
 fn made(py: Python<'_>, room: usize, write: impl FnOnce(&mut Vec<u8>)) -> Bound<'_, PyBytes> {

@@ -50,9 +50,8 @@ class Exchange:
             await self.on_send(message)
         if message["type"] == RESPONSE:
             response = message["response"]
-            head, _, self.body = response.rest.partition(b"\r\n\r\n")
-            self.status = response.status
-            self.headers = dict(line.split(": ", 1) for line in head.decode("latin-1").split("\r\n"))
+            self.status, self.body = response.status, response.body
+            self.headers = {name.decode(): value.decode("latin-1") for name, value in response.headers}
             self.closes = response.closes
         else:
             self.body += message["body"]

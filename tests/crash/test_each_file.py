@@ -68,7 +68,7 @@ class Answer:
     async def take(self, message: dict[str, Any]) -> None:
         if message["type"] == RESPONSE:
             self.status = message["response"].status
-            self.body = message["response"].rest.partition(b"\r\n\r\n")[2]
+            self.body = message["response"].body
         else:
             self.body += message["body"]
 

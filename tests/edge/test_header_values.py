@@ -197,3 +197,13 @@ def test_a_metadata_value_comes_back_as_it_was(signer: Signer, key: str) -> None
     else:
         assert put.status == 400
         assert not stored(signer, key)
+
+
+@pytest.mark.parametrize("name", ["caf\xc3\xa9", "two words", "a:b", "a\tb", "a\r\nx-evil: 1"], ids=repr)
+def test_a_name_of_metadata_that_no_header_could_have_is_refused(signer: Signer, key: str, name: str) -> None:
+    """A presigned query can bring one, and no answer could give it back."""
+    signed = signer.presign("PUT", key, [(f"x-amz-meta-{name}", "value")])
+    put = signer.roundtrip(signed.head([("content-length", "1")]) + b"x")
+    assert (put.status, put.code) == (400, "InvalidArgument")
+    assert "x-evil" not in put.headers
+    assert not stored(signer, key)

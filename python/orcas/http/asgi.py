@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_to_bytes
 
-from orcas.http.extensions import MORE, REFUSED, RESPONSE, client_of, split_response
+from orcas.http.extensions import MORE, REFUSED, RESPONSE, client_of
 from orcas.http.refusals import SLOW_DOWN
 from orcas.settings.config import KIB, MIB
 
@@ -139,7 +139,7 @@ class HostedExchange:
             raise
 
     async def _respond(self, response: ReadyResponse) -> None:
-        headers, body = split_response(response)
+        headers = list(response.headers)
         # HTTP/2 has no such header: there, each stream ends by itself.
         if response.closes and self.scope["http_version"].startswith("1"):
             headers.append((b"connection", b"close"))
@@ -147,7 +147,7 @@ class HostedExchange:
         if response.download is None:
             if response.closes and self._more_body and not self._awaits_continue():
                 await self._drain()
-            await self._send_body(body, more=False)
+            await self._send_body(response.body, more=False)
 
     async def _send_body(self, body: bytes | memoryview, *, more: bool) -> None:
         view = memoryview(body)

@@ -9,7 +9,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 # The type of the message that brings a `ReadyResponse` as its `response`, in place of `http.response.start`. If the
 # body comes in pieces, they follow as `http.response.body`; else the exchange is complete.
@@ -48,8 +48,12 @@ class ReadyResponse(Protocol):
         """The HTTP status."""
 
     @property
-    def rest(self) -> bytes:
-        """The bytes after Date: header lines, the empty line and, unless the body comes in pieces, the body."""
+    def headers(self) -> Sequence[tuple[bytes, bytes]]:
+        """Names in lower case, and values. Date and Connection are the server's."""
+
+    @property
+    def body(self) -> bytes:
+        """The body; empty if it comes in pieces."""
 
     @property
     def closes(self) -> bool:
@@ -69,14 +73,6 @@ class Sender(Protocol):
 
     def shed(self) -> None:
         """End the body if it is incomplete: its memory is needed for others. The client gets 503 `SlowDown`."""
-
-
-def split_response(response: ReadyResponse) -> tuple[list[tuple[bytes, bytes]], memoryview]:
-    """Headers and body of a response; the body is empty if it comes in pieces."""
-    rest = response.rest
-    end = rest.index(b"\r\n\r\n")
-    headers = [(name, value) for name, _, value in (line.partition(b": ") for line in rest[:end].split(b"\r\n"))]
-    return headers, memoryview(rest)[end + 4 :]
 
 
 def client_of(scope: Mapping[str, Any]) -> str:

@@ -157,7 +157,7 @@ class Dispatcher:
             refusal = self._core.refusal(scope["method"], scope["raw_path"], CODE, sentence(other))
             return refusal, document(scope, other)
         if response.status == _FORBIDDEN and scope["raw_path"] == b"/" and _is_visit(scope):
-            return response, welcome(response.rest, console=self.console)
+            return response, welcome(response.headers, console=self.console)
         return response, None
 
     async def _pulled(

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from starlette.types import ASGIApp
 
 from orcas.errors import UnavailableError
-from orcas.http.extensions import RESPONSE, split_response
+from orcas.http.extensions import RESPONSE
 from orcas.tools.session import Body, Headers, Response
 
 # Most messages of a response that wait to be read: two pieces of a download.
@@ -116,10 +116,9 @@ class LocalTransport:
 def _plain(message: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """A ready-made response as standard ASGI messages."""
     response = message["response"]
-    headers, body = split_response(response)
     return (
-        {"type": "http.response.start", "status": response.status, "headers": headers},
-        {"type": "http.response.body", "body": body, "more_body": response.download is not None},
+        {"type": "http.response.start", "status": response.status, "headers": response.headers},
+        {"type": "http.response.body", "body": response.body, "more_body": response.download is not None},
     )
 
 

@@ -1,4 +1,4 @@
-//! Responses as Python objects. Everything that is sent after the status line and Date is one bytes object.
+//! Responses as Python objects.
 //!
 //! The fields of a response are Python objects, so that reading one is a member access and not a call.
 
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyInt};
+use pyo3::types::{PyBool, PyBytes, PyInt, PyList};
 
 use super::piece;
 use orcas_bodies::download;
@@ -16,13 +16,15 @@ use orcas_gateway::requests::response::ResponseBody;
 use orcas_gateway::{Completion, Responder};
 use orcas_http::hex;
 
-/// A whole response, ready for the wire.
+/// A whole response, ready to be sent.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Response {
     #[pyo3(get)]
     status: Py<PyInt>,
     #[pyo3(get)]
-    pub rest: Py<PyBytes>,
+    headers: Py<PyList>,
+    #[pyo3(get)]
+    body: Py<PyBytes>,
     #[pyo3(get)]
     closes: Py<PyBool>,
     #[pyo3(get)]
@@ -37,14 +39,15 @@ pub struct Response {
 
 impl Response {
     pub fn new(py: Python<'_>, responder: &Arc<dyn Responder>, answer: orcas_gateway::Response) -> PyResult<Self> {
-        let lines = answer.headers.as_bytes();
+        let pair = |(name, value): (&str, &[u8])| (PyBytes::new(py, name.as_bytes()), PyBytes::new(py, value));
+        let headers = PyList::new(py, answer.headers.iter().map(pair).collect::<Vec<_>>())?.unbind();
         let (summary, lacks_object) = (ResponseSummary::of(&answer), answer.lacks_object());
-        let (rest, download) = match answer.body {
-            ResponseBody::Empty => (rest(py, lines, b"")?, py.None()),
-            ResponseBody::Bytes(body) => (rest(py, lines, &body)?, py.None()),
+        let (body, download) = match answer.body {
+            ResponseBody::Empty => (PyBytes::new(py, b""), py.None()),
+            ResponseBody::Bytes(body) => (PyBytes::new(py, &body), py.None()),
             ResponseBody::Pieces(pieces) => {
                 let (responder, delivery) = (Arc::clone(responder), summary.delivery.clone());
-                (rest(py, lines, b"")?, Py::new(py, Download { pieces, responder, delivery })?.into_any())
+                (PyBytes::new(py, b""), Py::new(py, Download { pieces, responder, delivery })?.into_any())
             }
         };
         let status = answer.status.into_pyobject(py)?.unbind();
@@ -53,7 +56,7 @@ impl Response {
             None => py.None(),
             Some(note) => Py::new(py, ErrorNote { inner: *note })?.into_any(),
         };
-        Ok(Self { status, rest, closes, download, error, lacks_object, summary })
+        Ok(Self { status, headers, body: body.unbind(), closes, download, error, lacks_object, summary })
     }
 }
 
@@ -98,19 +101,6 @@ impl ErrorNote {
     fn at_fault(&self) -> bool {
         self.inner.at_fault
     }
-}
-
-/// Header lines, the empty line and the body, each copied once.
-fn rest(py: Python<'_>, lines: &[u8], body: &[u8]) -> PyResult<Py<PyBytes>> {
-    let bytes = PyBytes::new_with(py, lines.len() + 2 + body.len(), |out| {
-        let (head, content) = out.split_at_mut(lines.len() + 2);
-        let (place, end) = head.split_at_mut(lines.len());
-        place.copy_from_slice(lines);
-        end.copy_from_slice(b"\r\n");
-        content.copy_from_slice(body);
-        Ok(())
-    })?;
-    Ok(bytes.unbind())
 }
 
 /// A large body that is being sent.

@@ -48,7 +48,6 @@ pub fn log(
     done: &Done<'_>,
     finished: &Finished,
     (scope, mount_length): (&Bound<'_, PyDict>, usize),
-    answered: &[u8],
 ) -> PyResult<()> {
     let client = client(scope)?;
     let remote = client.as_ref().map(|host| host.to_string_lossy()).unwrap_or_default();
@@ -57,7 +56,7 @@ pub fn log(
         let head = ScopeHead::of(scope)?;
         let pairs = head.pairs();
         let version = field(scope, intern!(scope.py(), "http_version"))?.extract::<String>().unwrap_or_default();
-        gateway.log_head(&logged, wanted, &head.head(&pairs)?, &version, mount_length, answered);
+        gateway.log_head(&logged, wanted, &head.head(&pairs)?, &version, mount_length);
     }
     Ok(())
 }

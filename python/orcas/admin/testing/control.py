@@ -193,7 +193,7 @@ def _noting(entry: dict[str, Any], send: Send) -> Send:
         if message["type"] == RESPONSE:
             response = message["response"]
             entry["status"] = response.status
-            found = _CODE.search(response.rest) if response.status >= _ERROR else None
+            found = _CODE.search(response.body) if response.status >= _ERROR else None
             entry["code"] = None if found is None else found[1].decode()
         elif message["type"] == "http.response.start":
             entry["status"] = message["status"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from orcas.http.extensions import RESPONSE, ConnectionDropped
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from starlette.types import Message, Receive, Scope, Send
 
@@ -32,7 +32,6 @@ _DISK_FULL: Final = (
 )
 # Slices of a slow body in a second.
 _SLICES: Final = 10
-_HEAD_END: Final = b"\r\n\r\n"
 _ERROR: Final = 400
 # The methods of an operation by the first word of its name. Others change something.
 _METHODS: Final = {
@@ -148,9 +147,10 @@ class _Ready:
     """A response that is sent in place of another one."""
 
     status: int
-    rest: bytes
+    headers: Sequence[tuple[bytes, bytes]]
     closes: bool
-    download: _Length | None = None
+    download: _Length
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +172,12 @@ class _Altered:
         if message["type"] == RESPONSE:
             response: ReadyResponse = message["response"]
             self._is_intact = response.status >= _ERROR
-            head, end, body = response.rest.partition(_HEAD_END)
+            body = response.body
             if self._is_intact or response.download is not None or not body:
                 await self._send(message)
             else:
                 # As a body in pieces, of which there is one.
-                ready = _Ready(response.status, head + end, response.closes, _Length(len(body)))
+                ready = _Ready(response.status, response.headers, response.closes, _Length(len(body)))
                 await self._send({"type": RESPONSE, "response": ready})
                 await self._pass({"type": "http.response.body", "body": body, "more_body": False})
         elif message["type"] == "http.response.body" and not self._is_intact:

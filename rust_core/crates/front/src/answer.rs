@@ -23,7 +23,7 @@ use orcas_bodies::download::Download;
 use orcas_bodies::problem::Problem;
 use orcas_gateway::accounting::tally::Delivery;
 use orcas_gateway::{Completion, Responder};
-use orcas_s3::header_block::HeaderBlock;
+use orcas_s3::header_block::{HeaderBlock, Name};
 
 /// An answer, or the rest of one, cannot be sent.
 #[derive(Debug)]
@@ -244,11 +244,15 @@ impl Pieces {
 }
 
 /// The headers of an answer of the gateway.
-pub fn headers_of(lines: &HeaderBlock, date: HeaderValue) -> HeaderMap {
+pub fn headers_of(block: HeaderBlock, date: HeaderValue) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(16);
     headers.insert(DATE, date);
-    for (name, value) in lines.iter() {
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value)) {
+    for (name, value) in block.into_fields() {
+        let name = match name {
+            Name::Known(name) => Ok(HeaderName::from_static(name)),
+            Name::Given(name) => HeaderName::from_bytes(name.as_bytes()),
+        };
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_maybe_shared(value)) {
             headers.append(name, value);
         }
     }

@@ -311,12 +311,9 @@ impl Exchange {
         if let Some(note) = answer.error.take() {
             life.report(answer.status, &note);
         }
-        let mut headers = answer::headers_of(&answer.headers, self.context.date());
         let unread = head.has_body && !body.is_complete();
         let continues = !head.expects_continue || head.has_body || self.conn.send_continue();
-        if answer.closes || unread || head.is_last() || !continues {
-            answer::close(&mut headers, &self.conn);
-        }
+        let closes = answer.closes || unread || head.is_last() || !continues;
         if unread {
             self.conn.leave_unread();
         }
@@ -324,7 +321,7 @@ impl Exchange {
             Admitted::Refused(_) | Admitted::Postponed(_) => None,
             Admitted::Request(_) | Admitted::Form(_) => Some(ResponseSummary::of(&answer)),
         };
-        life.answer(summary, answer.headers);
+        life.answer(summary);
         let content = match answer.body {
             ResponseBody::Empty => Content::Empty,
             ResponseBody::Bytes(bytes) if bytes.is_empty() => Content::Empty,
@@ -340,7 +337,10 @@ impl Exchange {
         };
         let mut response = Response::new(AnswerBody::new(content, Some(life), &self.conn));
         *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        *response.headers_mut() = headers;
+        *response.headers_mut() = answer::headers_of(answer.headers, self.context.date());
+        if closes {
+            answer::close(response.headers_mut(), &self.conn);
+        }
         response
     }
 

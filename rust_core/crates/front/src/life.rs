@@ -15,7 +15,6 @@ use orcas_gateway::{
     Accepted, Admission, Description, Done, ErrorNote, Gateway, Postponed, Refusal, Request, ResponseSummary,
 };
 use orcas_http::hex;
-use orcas_s3::header_block::HeaderBlock;
 use orcas_telemetry::metrics::requests::Finished;
 use orcas_telemetry::stopwatch::Step;
 
@@ -60,15 +59,11 @@ pub struct Life {
     head: Arc<Head>,
     origin: Origin,
     pub admitted: Admitted,
-    answer: Option<Answered>,
+    /// What is counted of the answer, unless it is that of a refusal.
+    answer: Option<ResponseSummary>,
+    is_answered: bool,
     is_sent: bool,
     is_passed_on: bool,
-}
-
-struct Answered {
-    /// `None` if it is that of a refusal.
-    summary: Option<ResponseSummary>,
-    lines: HeaderBlock,
 }
 
 impl Life {
@@ -80,12 +75,22 @@ impl Life {
         admitted: Admitted,
     ) -> Box<Self> {
         let (shared, conn, head) = (Arc::clone(shared), Arc::clone(conn), Arc::clone(head));
-        Box::new(Self { shared, conn, head, origin, admitted, answer: None, is_sent: false, is_passed_on: false })
+        Box::new(Self {
+            shared,
+            conn,
+            head,
+            origin,
+            admitted,
+            answer: None,
+            is_answered: false,
+            is_sent: false,
+            is_passed_on: false,
+        })
     }
 
     /// The answer that is sent now. `summary`: unless it is that of the refusal.
-    pub fn answer(&mut self, summary: Option<ResponseSummary>, lines: HeaderBlock) {
-        self.answer = Some(Answered { summary, lines });
+    pub fn answer(&mut self, summary: Option<ResponseSummary>) {
+        (self.answer, self.is_answered) = (summary, true);
     }
 
     /// The whole answer was handed over to the socket.
@@ -94,7 +99,7 @@ impl Life {
     }
 
     /// The application answers the request from its head on.
-    pub fn pass_on(mut self: Box<Self>) {
+    pub fn pass_on(mut self) {
         self.is_passed_on = true;
     }
 
@@ -104,10 +109,9 @@ impl Life {
     }
 
     fn summary(&self) -> Option<&ResponseSummary> {
-        let answered = self.answer.as_ref()?;
-        match (&answered.summary, &self.admitted) {
+        match (&self.answer, &self.admitted) {
             (Some(summary), _) => Some(summary),
-            (None, Admitted::Refused(summary)) => Some(summary),
+            (None, Admitted::Refused(summary)) if self.is_answered => Some(summary),
             (None, _) => None,
         }
     }
@@ -159,8 +163,7 @@ impl Life {
         let logged = Logged { done, finished, remote: &remote };
         if let Some(wanted) = gateway.log_noted(&logged) {
             let pairs = self.head.pairs();
-            let answered = self.answer.as_ref().map_or(&b""[..], |answered| answered.lines.as_bytes());
-            gateway.log_head(&logged, wanted, &self.head.as_request(&pairs), self.head.version(), 0, answered);
+            gateway.log_head(&logged, wanted, &self.head.as_request(&pairs), self.head.version(), 0);
         }
     }
 

@@ -26,6 +26,8 @@ pub struct ResponseSummary {
     pub code: Option<ErrorCode>,
     /// Bytes of the body.
     pub body: u64,
+    /// Bytes of the whole object, if it says so.
+    pub object_size: Option<u64>,
     /// If the body leaves in pieces.
     pub delivery: Option<Arc<Delivery>>,
     /// What a refused head asked for, and when.
@@ -52,6 +54,7 @@ impl ResponseSummary {
             request_id: answer.request_id,
             code: answer.code,
             body,
+            object_size: answer.headers.object_size(),
             delivery,
             operation: answer.operation,
             began: None,

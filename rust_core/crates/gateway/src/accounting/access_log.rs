@@ -30,7 +30,6 @@ pub struct AccessEntry<'a> {
     pub mount_length: usize,
     pub request_id: &'a str,
     pub trace_id: Option<&'a str>,
-    pub answered: &'a [u8],
 }
 
 /// When the head of a request had arrived that is done now.
@@ -76,7 +75,7 @@ impl Gateway {
             auth,
             finished,
             began_ms: began_ms(finished),
-            answered: seen.answered,
+            object_size: done.response.and_then(|response| response.object_size),
         }
     }
 

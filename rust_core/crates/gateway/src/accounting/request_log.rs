@@ -64,8 +64,7 @@ impl Gateway {
         (line || record).then_some(FromHead { line, record })
     }
 
-    /// Adds the line and the record for the bucket. `answered` are the header lines of the response, `mount_length` as of
-    /// `Ingress`.
+    /// Adds the line and the record for the bucket. `mount_length` as of `Ingress`.
     pub fn log_head(
         &self,
         logged: &Logged<'_>,
@@ -73,12 +72,10 @@ impl Gateway {
         head: &RequestHead<'_>,
         http_version: &str,
         mount_length: usize,
-        answered: &[u8],
     ) {
         let Logged { done, finished, remote } = *logged;
         let (request_id, trace_id) = (&*logged.request_id(), logged.trace_id());
-        let seen =
-            AccessEntry { remote, http_version, mount_length, request_id, trace_id: trace_id.as_deref(), answered };
+        let seen = AccessEntry { remote, http_version, mount_length, request_id, trace_id: trace_id.as_deref() };
         let made = self.access_record(head, done, finished, &seen);
         if line {
             self.access_lines.push(|out| made.write_line(out));

@@ -8,7 +8,7 @@
 use super::configurations::document as written;
 use crate::errors::{ErrorCode, S3Error};
 use crate::xml::parse::{Element, document, malformed};
-use orcas_http::Headers;
+use orcas_http::{Headers, is_token};
 
 const RULES_MAX: usize = 100;
 /// Characters of the ID of a rule.
@@ -210,11 +210,6 @@ fn fits(pattern: &str, text: &[u8], same: fn(&[u8], &[u8]) -> bool) -> bool {
     text.len() >= start.len() + end.len()
         && same(start, &text[..start.len()])
         && same(end, &text[text.len() - end.len()..])
-}
-
-/// Whether it can be the name of a header (RFC 9110, section 5.6.2).
-fn is_token(name: &[u8]) -> bool {
-    name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
 fn invalid(message: String) -> S3Error {

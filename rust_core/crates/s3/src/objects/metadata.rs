@@ -10,7 +10,7 @@ use crate::errors::{ErrorCode, S3Error};
 use crate::requests::conditions::parse_size;
 use crate::requests::extensions::single;
 use orcas_checksum::base64_decode;
-use orcas_http::Headers;
+use orcas_http::{Headers, is_token};
 
 /// Bytes of all user metadata names and values together: the limit of S3.
 pub const USER_METADATA_LEN_MAX: usize = 2048;
@@ -180,8 +180,14 @@ fn user_metadata(headers: &Headers<'_>, reading: Reading) -> Result<UserMetadata
         if name.is_empty() {
             return Err(S3Error::argument("A metadata header has no name", USER_PREFIX, value));
         }
-        // A presigned query can bring names that no header could.
-        let name = reflectable(name, USER_PREFIX)?;
+        // A presigned query or a form can bring names that no header could.
+        if !is_token(name) {
+            return Err(S3Error::argument(
+                "The name of a metadata header cannot be that of a header",
+                USER_PREFIX,
+                name,
+            ));
+        }
         let value = reading.text(reflectable(value.trim_ascii(), USER_PREFIX)?);
         match user.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => {

@@ -1,7 +1,9 @@
-//! The headers of a response in one buffer, as they go on the wire: `name: value\r\n` each, names in lower case.
+//! The headers of a response: names in lower case and values, in the order in which they were added.
 //!
 //! A value with a line end is never added; the block is then flawed instead. A block also knows the value of its
-//! Content-Length. The caller decides which headers there are.
+//! Content-Length. The caller decides which headers there are, and each protocol how they are written.
+
+use bytes::Bytes;
 
 use super::format::{
     format_content_length, format_content_range, format_decimal, format_etag, format_last_modified,
@@ -9,19 +11,50 @@ use super::format::{
 };
 use crate::objects::versions::VersionName;
 use orcas_checksum::{ChecksumType, Etag, ObjectChecksum};
+use orcas_http::is_token;
 
-/// Bytes of room that a new block has: the headers of most objects, and what every answer adds to them.
-const ROOM: usize = 512;
+/// Bytes of room that a new block has: the values of most objects, and what every answer adds to them.
+const ROOM: usize = 320;
+/// Headers that a new block has room for.
+const FIELDS: usize = 16;
 
 /// Says that an answer is about a delete marker.
 pub const DELETE_MARKER: &str = "x-amz-delete-marker";
 
-/// The header lines of one response.
+/// The headers of one response.
 #[derive(Debug)]
 pub struct HeaderBlock {
-    lines: Vec<u8>,
+    /// One behind the other.
+    values: Vec<u8>,
+    fields: Vec<Field>,
     content_length: Option<u64>,
+    /// Bytes of the object that a range is of.
+    ranged: Option<u64>,
     flawed: bool,
+}
+
+#[derive(Debug)]
+struct Field {
+    name: Name,
+    /// Where its value ends.
+    end: usize,
+}
+
+/// The name of a header, in lower case.
+#[derive(Debug)]
+pub enum Name {
+    Known(&'static str),
+    /// A part of it was chosen by a client.
+    Given(Box<str>),
+}
+
+impl Name {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Known(name) => name,
+            Self::Given(name) => name,
+        }
+    }
 }
 
 impl Default for HeaderBlock {
@@ -35,22 +68,23 @@ impl HeaderBlock {
         Self::default()
     }
 
-    /// A block with room for `more` bytes in addition to the usual headers.
+    /// A block with room for `more` bytes of values in addition to the usual ones.
     pub fn with_room(more: usize) -> Self {
-        Self { lines: Vec::with_capacity(ROOM + more), content_length: None, flawed: false }
+        let (values, fields) = (Vec::with_capacity(ROOM + more), Vec::with_capacity(FIELDS));
+        Self { values, fields, content_length: None, ranged: None, flawed: false }
     }
 
     /// Empties the block and keeps its memory.
     pub fn clear(&mut self) {
-        self.lines.clear();
-        (self.content_length, self.flawed) = (None, false);
+        self.values.clear();
+        self.fields.clear();
+        (self.content_length, self.ranged, self.flawed) = (None, None, false);
     }
 
-    /// The lines of an object of the default type: ETag, Last-Modified, Accept-Ranges, Content-Length, Content-Type.
+    /// The headers of an object of the default type: ETag, Last-Modified, Accept-Ranges, Content-Length, Content-Type.
     /// `length` in bytes of what is sent, `modified_ms` in milliseconds since 1970.
     pub fn set_object_headers(&mut self, etag: &Etag, length: u64, modified_ms: i64) {
-        self.object_lines(etag, length, modified_ms);
-        self.lines.extend_from_slice(b"content-type: binary/octet-stream\r\n");
+        self.set_object_headers_with_content_type(etag, length, modified_ms, b"binary/octet-stream");
     }
 
     /// As `set_object_headers`, with the type that the object was given.
@@ -61,14 +95,10 @@ impl HeaderBlock {
         modified_ms: i64,
         content_type: &[u8],
     ) {
-        self.object_lines(etag, length, modified_ms);
-        self.push("content-type", content_type);
-    }
-
-    fn object_lines(&mut self, etag: &Etag, length: u64, modified_ms: i64) {
         self.set_validators(etag, modified_ms);
-        self.lines.extend_from_slice(b"accept-ranges: bytes\r\n");
+        self.write("accept-ranges", |out| out.extend_from_slice(b"bytes"));
         self.set_content_length(length);
+        self.push("content-type", content_type);
     }
 
     /// ETag and Last-Modified, all that a 304 says about an object.
@@ -78,46 +108,34 @@ impl HeaderBlock {
     }
 
     pub fn set_etag(&mut self, etag: &Etag) {
-        self.lines.extend_from_slice(b"etag: ");
-        format_etag(&mut self.lines, etag);
-        self.lines.extend_from_slice(b"\r\n");
+        self.write("etag", |out| format_etag(out, etag));
     }
 
     /// `modified_ms` in milliseconds since 1970.
     pub fn set_last_modified(&mut self, modified_ms: i64) {
-        self.lines.extend_from_slice(b"last-modified: ");
-        format_last_modified(&mut self.lines, modified_ms);
-        self.lines.extend_from_slice(b"\r\n");
+        self.write("last-modified", |out| format_last_modified(out, modified_ms));
     }
 
     /// Sets Content-Length, in bytes.
     pub fn set_content_length(&mut self, length: u64) {
-        self.lines.extend_from_slice(b"content-length: ");
-        format_content_length(&mut self.lines, length);
-        self.lines.extend_from_slice(b"\r\n");
+        self.write("content-length", |out| format_content_length(out, length));
         self.content_length = Some(length);
     }
 
     /// The Content-Range of a 206: first and last byte of an object of `size` bytes.
     pub fn set_content_range(&mut self, first: u64, last: u64, size: u64) {
-        self.lines.extend_from_slice(b"content-range: ");
-        format_content_range(&mut self.lines, first, last, size);
-        self.lines.extend_from_slice(b"\r\n");
+        self.write("content-range", |out| format_content_range(out, first, last, size));
+        self.ranged = Some(size);
     }
 
     /// The Content-Range of a 416.
     pub fn set_unsatisfied_range(&mut self, size: u64) {
-        self.lines.extend_from_slice(b"content-range: ");
-        format_unsatisfied_range(&mut self.lines, size);
-        self.lines.extend_from_slice(b"\r\n");
+        self.write("content-range", |out| format_unsatisfied_range(out, size));
     }
 
-    /// The line of a checksum, under the name of its algorithm.
+    /// A checksum, under the name of its algorithm.
     pub fn set_checksum(&mut self, checksum: &ObjectChecksum) {
-        self.lines.extend_from_slice(checksum.checksum.algorithm().header().as_bytes());
-        self.lines.extend_from_slice(b": ");
-        checksum.write_text(&mut self.lines);
-        self.lines.extend_from_slice(b"\r\n");
+        self.write(checksum.checksum.algorithm().header(), |out| checksum.write_text(out));
     }
 
     /// What a checksum covers.
@@ -127,23 +145,17 @@ impl HeaderBlock {
 
     /// The version that an answer is about.
     pub fn set_version_id(&mut self, version: &VersionName) {
-        self.version_line(b"x-amz-version-id: ", version);
+        self.write("x-amz-version-id", |out| version.write(out));
     }
 
     /// The version that was copied.
     pub fn set_copy_source_version_id(&mut self, version: &VersionName) {
-        self.version_line(b"x-amz-copy-source-version-id: ", version);
+        self.write("x-amz-copy-source-version-id", |out| version.write(out));
     }
 
     /// The version whose annotation an answer is about.
     pub fn set_object_version_id(&mut self, version: &VersionName) {
-        self.version_line(b"x-amz-object-version-id: ", version);
-    }
-
-    fn version_line(&mut self, name: &[u8], version: &VersionName) {
-        self.lines.extend_from_slice(name);
-        version.write(&mut self.lines);
-        self.lines.extend_from_slice(b"\r\n");
+        self.write("x-amz-object-version-id", |out| version.write(out));
     }
 
     /// The answer is about a delete marker.
@@ -152,42 +164,45 @@ impl HeaderBlock {
     }
 
     pub fn push_number(&mut self, name: &'static str, number: u64) {
-        self.lines.extend_from_slice(name.as_bytes());
-        self.lines.extend_from_slice(b": ");
-        format_decimal(&mut self.lines, number);
-        self.lines.extend_from_slice(b"\r\n");
+        self.write(name, |out| format_decimal(out, number));
     }
 
-    /// A line with any value. One that holds CR, LF or NUL is left out, and the block is flawed.
+    /// A header with any value. One that holds CR, LF or NUL is left out, and the block is flawed.
     #[inline]
     pub fn push(&mut self, name: &'static str, value: &[u8]) {
         if self.admits(value) {
-            self.lines.extend_from_slice(name.as_bytes());
-            self.lines.extend_from_slice(b": ");
-            self.lines.extend_from_slice(value);
-            self.lines.extend_from_slice(b"\r\n");
+            self.write(name, |out| out.extend_from_slice(value));
         }
     }
 
-    /// A line whose name ends in bytes that a client chose; they are checked like the value.
-    pub fn push_prefixed(&mut self, prefix: &'static str, name: &[u8], value: &[u8]) {
-        if self.admits(name) && self.admits(value) {
-            for piece in [prefix.as_bytes(), name, b": ", value, b"\r\n"] {
-                self.lines.extend_from_slice(piece);
-            }
+    /// A header whose name ends in bytes that a client chose. Whether the name can be one; without it, there is none.
+    #[must_use]
+    pub fn push_prefixed(&mut self, prefix: &'static str, name: &[u8], value: &[u8]) -> bool {
+        let Some(name) = std::str::from_utf8(name).ok().filter(|name| is_token(name.as_bytes())) else { return false };
+        if self.admits(value) {
+            self.values.extend_from_slice(value);
+            self.end(Name::Given([prefix, name].concat().into()));
         }
+        true
     }
 
-    /// Whether a line may contain these bytes.
+    /// A header whose value `format` appends.
+    #[inline]
+    fn write(&mut self, name: &'static str, format: impl FnOnce(&mut Vec<u8>)) {
+        format(&mut self.values);
+        self.end(Name::Known(name));
+    }
+
+    #[inline]
+    fn end(&mut self, name: Name) {
+        self.fields.push(Field { name, end: self.values.len() });
+    }
+
+    /// Whether a header may contain these bytes.
     fn admits(&mut self, bytes: &[u8]) -> bool {
         let admitted = !has_controls(bytes) || !bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
         self.flawed |= !admitted;
         admitted
-    }
-
-    /// All lines, each with its end.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.lines
     }
 
     /// The value of Content-Length, in bytes.
@@ -195,19 +210,44 @@ impl HeaderBlock {
         self.content_length
     }
 
-    /// Whether a line was left out.
+    /// Bytes of the whole object that the headers of a GET or HEAD are about.
+    pub fn object_size(&self) -> Option<u64> {
+        self.ranged.or(self.content_length)
+    }
+
+    /// Whether a header was left out.
     pub fn is_flawed(&self) -> bool {
         self.flawed
     }
 
-    /// Names and values, in the order of the lines.
+    /// Names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let lines = self.lines.split_inclusive(|&byte| byte == b'\n');
-        lines.map(|line| {
-            let line = line.strip_suffix(b"\r\n").expect("every line ends with CR LF");
-            let colon = line.windows(2).position(|pair| pair == b": ").expect("every line has a name");
-            (std::str::from_utf8(&line[..colon]).expect("names are ASCII"), &line[colon + 2..])
+        let mut start = 0;
+        self.fields.iter().map(move |Field { name, end }| {
+            let value = &self.values[start..*end];
+            start = *end;
+            (name.as_str(), value)
         })
+    }
+
+    /// Names and values, which share the memory of the block.
+    pub fn into_fields(self) -> impl Iterator<Item = (Name, Bytes)> {
+        let mut left = Bytes::from(self.values);
+        let mut start = 0;
+        self.fields.into_iter().map(move |Field { name, end }| {
+            let length = end - start;
+            start = end;
+            (name, left.split_to(length))
+        })
+    }
+
+    /// Appends the lines that HTTP/1.1 writes: `name: value\r\n` each.
+    pub fn write_lines(&self, out: &mut Vec<u8>) {
+        for (name, value) in self.iter() {
+            for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
+                out.extend_from_slice(piece);
+            }
+        }
     }
 }
 
@@ -226,8 +266,14 @@ mod tests {
     use crate::plain;
     use proptest::prelude::*;
 
+    fn bytes(block: &HeaderBlock) -> Vec<u8> {
+        let mut lines = Vec::new();
+        block.write_lines(&mut lines);
+        lines
+    }
+
     fn text(block: &HeaderBlock) -> String {
-        String::from_utf8(block.as_bytes().to_vec()).unwrap()
+        String::from_utf8(bytes(block)).unwrap()
     }
 
     fn lines(headers: Vec<(String, String)>) -> String {
@@ -261,15 +307,25 @@ mod tests {
             ),
         ) {
             let mut block = HeaderBlock::new();
-            let mut entered = 0;
+            let (mut flawed, mut left_out) = (0, 0);
             for (at, value) in values.iter().enumerate() {
-                let clean = !value.iter().any(|byte| b"\r\n\0".contains(byte));
-                entered += usize::from(clean);
-                if at % 2 == 0 { block.push("x-a", value) } else { block.push_prefixed("x-a-", value, b"v") }
+                if at % 2 == 0 {
+                    block.push("x-a", value);
+                    flawed += usize::from(value.iter().any(|byte| b"\r\n\0".contains(byte)));
+                } else {
+                    left_out += usize::from(!block.push_prefixed("x-a-", value, b"v"));
+                }
             }
-            let count = |wanted| block.as_bytes().iter().filter(|&&byte| byte == wanted).count();
+            let lines = bytes(&block);
+            let count = |wanted| lines.iter().filter(|&&byte| byte == wanted).count();
+            let entered = values.len() - flawed - left_out;
             prop_assert_eq!((count(b'\r'), count(b'\n'), count(0)), (entered, entered, 0));
-            prop_assert_eq!(block.is_flawed(), entered < values.len());
+            prop_assert_eq!(block.is_flawed(), flawed > 0);
+            prop_assert_eq!(left_out, values.iter().skip(1).step_by(2).filter(|name| !is_token(name)).count());
+            let borrowed: Vec<_> = block.iter().map(|(name, value)| (name.to_owned(), value.to_vec())).collect();
+            let owned: Vec<_> =
+                block.into_fields().map(|(name, value)| (name.as_str().to_owned(), value.to_vec())).collect();
+            prop_assert_eq!(borrowed, owned);
         }
     }
 
@@ -282,7 +338,7 @@ mod tests {
                     value[at] = byte;
                     let mut block = HeaderBlock::new();
                     block.push("x-a", &value);
-                    assert_eq!((block.is_flawed(), block.as_bytes().is_empty()), (!admitted, !admitted));
+                    assert_eq!((block.is_flawed(), bytes(&block).is_empty()), (!admitted, !admitted));
                 }
             }
         }

@@ -129,8 +129,12 @@ impl ObjectAnswer<'_> {
                 block.push(name, value);
             }
         }
+        let mut missing = 0;
         for (name, value) in stored.user {
-            block.push_prefixed(USER_PREFIX, name, &encoded_words::encode(value));
+            missing += u64::from(!block.push_prefixed(USER_PREFIX, name, &encoded_words::encode(value)));
+        }
+        if missing > 0 {
+            block.push_number("x-amz-missing-meta", missing);
         }
         if let Some((checksum, kind)) = self.checksum {
             block.set_checksum(checksum);

@@ -31,8 +31,8 @@ pub struct AccessRecord<'a> {
     pub finished: &'a Finished,
     /// Milliseconds since 1970 at which the head had arrived.
     pub began_ms: i64,
-    /// Header lines of the response.
-    pub answered: &'a [u8],
+    /// Bytes of the whole object, if the response says so.
+    pub object_size: Option<u64>,
 }
 
 impl<'a> AccessRecord<'a> {
@@ -64,15 +64,6 @@ impl<'a> AccessRecord<'a> {
     /// The page that the request came from, without its query, which may be that of a presigned URL.
     pub fn referer(&self) -> Option<&'a [u8]> {
         self.header("referer").map(without_query)
-    }
-
-    /// The value of a header line of the response.
-    pub fn answered(&self, name: &str) -> Option<&'a [u8]> {
-        let lines = self.answered.split(|byte| *byte == b'\n');
-        lines.map_while(|line| line.strip_suffix(b"\r").filter(|line| !line.is_empty())).find_map(|line| {
-            let (found, value) = line.split_at_checked(name.len())?;
-            found.eq_ignore_ascii_case(name.as_bytes()).then(|| value.strip_prefix(b": ")).flatten()
-        })
     }
 }
 

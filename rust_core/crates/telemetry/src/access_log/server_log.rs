@@ -88,10 +88,7 @@ impl AccessRecord<'_> {
         let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
         match self.operation? {
             Operation::GetObject | Operation::HeadObject if matches!(self.finished.status, Some(200 | 206)) => {
-                match self.answered("content-range") {
-                    Some(range) => range.rsplit(|byte| *byte == b'/').next().map(text),
-                    None => self.answered("content-length").map(text),
-                }
+                self.object_size.map(|size| size.to_string())
             }
             Operation::PutObject | Operation::UploadPart if self.finished.status == Some(200) => {
                 self.header("x-amz-decoded-content-length").or(self.header("content-length")).map(text)

@@ -171,7 +171,7 @@ fn requests(data: &Path) {
             answer
         };
         count("answer-get-1kib-cached", REQUESTS, |_| drop(black_box(answer(black_box(&request)))));
-        server.gateway.access_lines.open();
+        server.gateway.observation.access_lines.open();
         let noted = server.accept(head);
         let finished = finished();
         count("access-line-of-get", REQUESTS, |_| {
@@ -184,10 +184,10 @@ fn requests(data: &Path) {
                 finished: &finished,
                 began_ms: now_ms(),
             };
-            server.gateway.access_lines.push(|out| note.write_line(black_box(&ended), out));
+            server.gateway.observation.access_lines.push(|out| note.write_line(black_box(&ended), out));
         });
         count("accept-get-noted", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));
-        server.gateway.access_lines.close();
+        server.gateway.observation.access_lines.close();
         count("get-1kib-cached", REQUESTS, |_| drop(black_box(answer(&server.accept(black_box(head))))));
         authorize_by_policies(&server);
         count("accept-get-by-user", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));
@@ -220,7 +220,7 @@ fn authorize_by_policies(server: &Server) {
     let user = (arn.clone(), "user".into(), number, "AIDABENCH".into(), "bench".into(), ids, None, Vec::new());
     let keys = vec![(ACCESS_KEY.to_owned(), secret, arn, None, true)];
     let identities = root.identities.into_iter().chain([user]).collect();
-    server.gateway.replace_identities(IdentityTables { policies, identities, keys, ..root }).expect("identities");
+    server.gateway.signers.replace(IdentityTables { policies, identities, keys, ..root }).expect("identities");
 }
 
 /// A GET of 1 KiB that was answered.

@@ -36,7 +36,7 @@ fn main() {
     criterion.bench_function("key/lookup", |bencher| bencher.iter(|| keys.credential(black_box("KEY000777"))));
     let get = server.sign_headers("GET", "/bucket/key".into(), "", &[("host", HOST)], &sha256_hex(b""));
     get.head(|head| {
-        let (signing_keys, identities) = (SigningKeys::new(), server.gateway.identities());
+        let (signing_keys, identities) = (SigningKeys::new(), server.gateway.signers.identities());
         let requirements = Requirements {
             presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,
             region: None,

@@ -119,7 +119,7 @@ impl Server {
             BodyPlan::Stream(_) => self.stream(&request, body),
             BodyPlan::None | BodyPlan::Whole(_) => {
                 request.body_read();
-                Arc::clone(&request).start(self.gateway.buffers.copy(body), 0).unwrap_or_else(|| self.answer())
+                Arc::clone(&request).start(self.gateway.bodies.buffers.copy(body), 0).unwrap_or_else(|| self.answer())
             }
         };
         assert!((200..300).contains(&answer.status), "{} {}: {}", signed.method, signed.path, answer.status);

@@ -259,7 +259,7 @@ pub fn judge(gateway: &Arc<Gateway>, head: &RequestHead<'_>, client: Option<IpAd
             if matches!(head.method, b"GET" | b"HEAD") || gateway.options.any_date {
                 return Ok(hash);
             }
-            match gateway.replays.admit(stamp, now_ms()) {
+            match gateway.signers.replays.admit(stamp, now_ms()) {
                 Ok(()) => Ok(hash),
                 Err(refused @ NotAdmitted::Full) => Err(refusal(503, "SlowDown", refused.to_string())),
                 Err(refused) => Err(refusal(409, "RequestReplayed", refused.to_string())),

@@ -62,7 +62,7 @@ struct StoredUsage {
 impl UsageCounts {
     /// Requests that were counted since the last call.
     fn take_requests(&self) -> Vec<RequestRow> {
-        self.gateway.meter.take().into_iter().map(RequestRow::from).collect()
+        self.gateway.observation.meter.take().into_iter().map(RequestRow::from).collect()
     }
 
     /// What usage costs: writes, reads, bytes in and out and GB-months of each, by the prices of GB-months, a thousand
@@ -104,7 +104,7 @@ impl UsageCounts {
     /// Whether an identity or a bucket's owner has this id.
     fn knows_owner(&self, owner: &str) -> bool {
         let owns = |bucket: Arc<Bucket>| bucket.owner == owner.as_bytes();
-        self.gateway.identities().has(owner) || self.gateway.engine.buckets().into_iter().any(owns)
+        self.gateway.signers.identities().has(owner) || self.gateway.engine.buckets().into_iter().any(owns)
     }
 
     /// Owner, bytes and objects of each quota of an owner, in place of those before.

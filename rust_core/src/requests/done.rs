@@ -68,7 +68,7 @@ pub fn hand_on(gateway: &Gateway, stages: Stages, (scope, mount_length): (&Bound
     let head = head.head(&pairs)?;
     let asked = gateway.describe(&head, mount_length);
     let asked = (asked.operation, asked.bucket, asked.key);
-    gateway.traced.push(Traced::new(stages, asked, head.method, address(scope)?));
+    gateway.observation.traced.push(Traced::new(stages, asked, head.method, address(scope)?));
     Ok(())
 }
 

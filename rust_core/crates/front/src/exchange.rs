@@ -199,7 +199,7 @@ impl Exchange {
         };
         if body.is_complete() {
             request.body_read();
-            return Ok(self.context.shared.gateway.buffers.copy(&first));
+            return Ok(self.context.shared.gateway.bodies.buffers.copy(&first));
         }
         let counted = self.context.shared.incomplete.body(&self.conn, self.origin.ip());
         counted.grow(first.len());

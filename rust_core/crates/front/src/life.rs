@@ -169,7 +169,7 @@ impl Life {
 
     /// Logs a request that was slow, and hands on one that is traced.
     fn show_stages(&self, gateway: &Gateway, done: &Done<'_>, finished: &Finished) {
-        let Some(stages) = gateway.stages(done, finished) else { return };
+        let Some(stages) = gateway.observation.stages(done, finished) else { return };
         let pairs = self.head.pairs();
         let asked = gateway.describe(&self.head.as_request(&pairs), 0);
         if stages.slow {
@@ -177,7 +177,12 @@ impl Life {
         }
         if stages.trace.is_some() {
             let (method, client) = (self.head.method().as_str().as_bytes(), self.origin.to_string());
-            gateway.traced.push(Traced::new(stages, (asked.operation, asked.bucket, asked.key), method, Some(client)));
+            gateway.observation.traced.push(Traced::new(
+                stages,
+                (asked.operation, asked.bucket, asked.key),
+                method,
+                Some(client),
+            ));
         }
     }
 

@@ -24,7 +24,7 @@ pub enum Begun {
 impl Gateway {
     /// Takes the head of a request, and counts it: `finish` or `pass_on` has to follow. Does not block.
     pub fn begin(self: &Arc<Self>, head: &RequestHead<'_>, ingress: &Ingress, responder: &Arc<dyn Responder>) -> Begun {
-        self.metrics.begin();
+        self.observation.metrics.begin();
         let refused = |answer| Refusal::new(self, answer, head, ingress);
         blocking::without(|| match self.form(head, ingress, responder) {
             Some(form) => form.map_or_else(|answer| Begun::Accepted(Err(refused(answer))), Begun::Form),

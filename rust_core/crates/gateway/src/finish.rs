@@ -156,10 +156,10 @@ impl Gateway {
     /// now on.
     pub fn finish(&self, done: &Done<'_>) -> Finished {
         let finished = done.finished();
-        if self.watch.counts {
-            self.metrics.finish(&finished);
+        if self.observation.watch.counts {
+            self.observation.metrics.finish(&finished);
             if let Some(trace) = done.admission.trace() {
-                self.metrics.show(&finished, Exemplar { trace_id: trace.trace_id, at_ms: now_ms() });
+                self.observation.metrics.show(&finished, Exemplar { trace_id: trace.trace_id, at_ms: now_ms() });
             }
         }
         if let Some(limits) = done.request().and_then(|request| request.requester().limits.as_deref()) {
@@ -167,7 +167,7 @@ impl Gateway {
         }
         // One that was refused by its head is nobody's, and for one that the server failed nobody pays.
         if let Some(request) = done.request().filter(|_| finished.status.is_none_or(|status| status < 500)) {
-            self.meter.count(&Billed {
+            self.observation.meter.count(&Billed {
                 requester: request.requester(),
                 bucket: request.bucket(),
                 class: request.operation().class(),
@@ -181,7 +181,7 @@ impl Gateway {
 
     /// Gives up a request with these headers, because another front end begins it anew: it is counted there.
     pub fn pass_on(&self, admission: Admission<'_>, headers: &Headers<'_>) {
-        self.metrics.pass_on();
+        self.observation.metrics.pass_on();
         if let Admission::Request(request) = admission
             && let Some(limits) = request.requester().limits.as_deref()
         {

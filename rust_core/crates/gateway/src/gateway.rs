@@ -4,42 +4,27 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-use crate::accounting::causes::Causes;
-use crate::accounting::metering::UsageMeter;
-use crate::accounting::tally::Watch;
-use crate::accounting::traced::TracedQueue;
-use crate::admission::bounds::lockouts::{LockoutOptions, Lockouts};
-use crate::admission::bounds::replays::Replays;
-use crate::admission::identities::{Identities, IdentityTables};
+use crate::accounting::observation::Observation;
+use crate::admission::bounds::lockouts::LockoutOptions;
+use crate::admission::identities::Identities;
+use crate::admission::signers::Signers;
 use crate::objects::challenge::Challenger;
 use crate::objects::upload_ids::Aborted;
+use crate::requests::bodies::Bodies;
 use crate::requests::response::Envelope;
-use crate::requests::store_body::StoreBody;
-use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
-use orcas_base::per_thread::PerThread;
-use orcas_base::sync::{Loaded, Snapshot};
-use orcas_bodies::budget::Budget;
-use orcas_bodies::download::Downloads;
 use orcas_bodies::pool::Pool;
-use orcas_bodies::prefixes::Prefixes;
-use orcas_bodies::worker_group::WorkerGroup;
-use orcas_engine::{Change, EventSink, Handle, Place, Usage};
+use orcas_engine::{Change, EventSink, Handle, Place};
 use orcas_event_streams::EventStreams;
 use orcas_metrics::Format;
 use orcas_record::Bucket;
 use orcas_s3::event_targets::EventTarget;
-use orcas_seal::Secret;
-use orcas_sigv4::SigningKeys;
-use orcas_telemetry::access_log::parcels::Deliveries;
-use orcas_telemetry::access_log::queue::LineQueue;
 use orcas_telemetry::metrics::page::Sources;
 use orcas_telemetry::metrics::process::ProcessMetrics;
-use orcas_telemetry::metrics::requests::RequestMetrics;
 
 /// Who but the account of a bucket may be given access to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,47 +87,16 @@ pub struct Gateway {
     pub engine: Handle,
     /// Cold reads, listings, small bodies.
     pub pool: Arc<Pool>,
-    /// Streamed bodies without a SHA-256. A pool of their own, so that hashing and syncs do not delay reads. Fewer
-    /// workers than processors, because the event loop needs one and because fewer workers have more bodies per turn.
-    pub intake: Arc<WorkerGroup<StoreBody>>,
-    /// Streamed bodies with a SHA-256, which gains little from several bodies per turn: one worker per processor.
-    pub intake_sha256: Arc<WorkerGroup<StoreBody>>,
-    /// The threads of both. Those that are left run the ends of bodies, and pieces of requests that take long.
-    pub(crate) intake_pool: Arc<Pool>,
-    pub budget: Arc<Budget>,
-    pub downloads: Arc<Downloads>,
-    /// The engine's.
-    pub buffers: Arc<Buffers>,
+    pub signers: Signers,
+    pub bodies: Bodies,
+    pub observation: Observation,
     pub events: Arc<EventStreams>,
     pub options: GatewayOptions,
-    identities: Snapshot<Identities>,
-    changing_identities: Mutex<()>,
-    /// Each group of threads derives its own.
-    pub signing_keys: PerThread<SigningKeys>,
     pub host_id: Arc<str>,
     pub challenger: Challenger,
-    /// Requests to the admin API that were accepted before.
-    pub replays: Replays,
-    /// Addresses that have sent many wrong signatures.
-    pub lockouts: Lockouts,
     pub aborted: Aborted,
     /// Streams of lines of those who are not root, by account.
     pub(crate) listening: Mutex<HashMap<String, usize>>,
-    pub prefixes: Arc<Prefixes>,
-    pub metrics: RequestMetrics,
-    pub watch: Watch,
-    /// What requests cost whom.
-    pub meter: UsageMeter,
-    /// Read a moment ago, for the page of metrics.
-    pub usage: Mutex<Option<(Instant, Arc<Usage>)>>,
-    /// Lines of the access log.
-    pub access_lines: LineQueue,
-    /// Why requests were refused.
-    pub causes: Causes,
-    /// Traced requests that are done.
-    pub traced: TracedQueue,
-    /// Records for the buckets that want them.
-    pub deliveries: Deliveries,
     /// Request ids are a counter under a random mask: unique in a process, and no two processes count alike.
     next_id: AtomicU64,
     id_mask: u64,
@@ -155,23 +109,12 @@ impl Gateway {
         getrandom::fill(&mut random).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
         getrandom::fill(&mut challenges).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
         let (mask, host) = random.split_at(8);
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        // At most a third of the threads for each group, the others for the ends of bodies.
-        let intake_threads = options.workers.max(3);
-        let group =
-            |pool: &Arc<Pool>, workers: usize| WorkerGroup::new(Arc::clone(pool), workers.clamp(1, intake_threads / 3));
-        let intake_pool = Arc::new(Pool::yielding(intake_threads).map_err(failed)?);
         let pool = Arc::new(Pool::new(options.workers).map_err(failed)?);
-        let buffers = Arc::clone(engine.buffers());
         let host_id: Arc<str> = orcas_checksum::base64_encode(host).into();
         let gateway = Arc::new(Self {
-            downloads: Downloads::new(Arc::clone(&pool), Arc::clone(&buffers), options.body_budget),
-            pool,
-            intake: group(&intake_pool, processors - 1),
-            intake_sha256: group(&intake_pool, processors),
-            intake_pool,
-            budget: Budget::new(options.body_budget),
-            buffers,
+            signers: Signers::new(identities, &options.lockout, now_ms()),
+            bodies: Bodies::new(&pool, engine.buffers(), options.workers, options.body_budget)?,
+            observation: Observation::new(&options),
             events: EventStreams::new(
                 engine.clone(),
                 options.region.clone(),
@@ -179,25 +122,12 @@ impl Gateway {
                 options.events_listeners_max,
             ),
             engine,
-            meter: UsageMeter::new(options.meters_usage, now_ms),
-            lockouts: Lockouts::new(&options.lockout),
-            aborted: Aborted::default(),
-            listening: Mutex::default(),
-            watch: Watch::new(options.slow_request, options.metrics, options.traces),
+            pool,
             options,
-            identities: Snapshot::new(Arc::new(identities)),
-            changing_identities: Mutex::new(()),
-            signing_keys: PerThread::default(),
             host_id,
             challenger: Challenger::new(&challenges),
-            replays: Replays::new(now_ms()),
-            prefixes: Arc::default(),
-            metrics: RequestMetrics::default(),
-            usage: Mutex::new(None),
-            access_lines: LineQueue::default(),
-            causes: Causes::default(),
-            traced: TracedQueue::default(),
-            deliveries: Deliveries::default(),
+            aborted: Aborted::default(),
+            listening: Mutex::default(),
             next_id: AtomicU64::new(0),
             id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),
         });
@@ -209,50 +139,6 @@ impl Gateway {
             gateway.engine.add_listener();
         }
         Ok(gateway)
-    }
-
-    /// Who may sign, and who may do what, at this moment.
-    pub fn identities(&self) -> Loaded<Identities> {
-        self.identities.load()
-    }
-
-    /// Requests that arrive from now on are verified and authorized with these identities alone.
-    ///
-    /// # Errors
-    /// As of [`Identities::new`]; then nothing changes.
-    pub fn replace_identities(&self, rows: IdentityTables) -> Result<(), String> {
-        self.next_identities(|current| current.replaced(rows))
-    }
-
-    /// Requests that arrive from now on are verified and authorized with these rows too, and without what has an id of
-    /// `removed`.
-    ///
-    /// # Errors
-    /// As of [`Identities::new`]; then nothing changes.
-    pub fn change_identities(&self, rows: IdentityTables, removed: &[String]) -> Result<(), String> {
-        self.next_identities(|current| current.changed(rows, removed))
-    }
-
-    /// Tokens of sessions are opened with these keys from now on, each of which has an id.
-    pub fn use_session_keys(&self, keys: Vec<([u8; 8], Secret)>) {
-        let changed = self.next_identities(|current| Ok(current.with_session_keys(keys)));
-        debug_assert!(changed.is_ok(), "nothing of it is refused");
-    }
-
-    /// The next identity snapshot is made while requests are authorized with the one before.
-    fn next_identities(&self, make: impl FnOnce(&Identities) -> Result<Identities, String>) -> Result<(), String> {
-        let _changing = self.changing_identities.lock();
-        let next = Arc::new(make(&self.identities())?);
-        let former = self.identities.replace(next);
-        // To free an identity snapshot of many rows takes milliseconds. So that happens here, and not in a request that
-        // still uses it, unless that takes long.
-        for _ in 0..IDENTITIES_WAITS_MAX {
-            if Arc::strong_count(&former) == 1 {
-                break;
-            }
-            std::thread::sleep(SNAPSHOT_WAIT);
-        }
-        Ok(())
     }
 
     /// What responses to a request for `path`, as it stood in the request line, say about the request.
@@ -306,13 +192,13 @@ impl Gateway {
     pub fn metrics_page(&self, format: Format, around: &ProcessMetrics) -> String {
         let sources = Sources {
             engine: &self.engine,
-            metrics: &self.metrics,
-            usage: &self.usage,
-            access_lines: &self.access_lines,
-            lockouts: self.lockouts.total(),
-            deliveries: &self.deliveries,
-            budget: &self.budget,
-            signing_keys: &self.signing_keys,
+            metrics: &self.observation.metrics,
+            usage: &self.observation.usage,
+            access_lines: &self.observation.access_lines,
+            lockouts: self.signers.lockouts.total(),
+            deliveries: &self.observation.deliveries,
+            budget: &self.bodies.budget,
+            signing_keys: &self.signers.signing_keys,
             listeners: self.events.hub.listeners(),
             now_ms: now_ms(),
         };
@@ -321,7 +207,7 @@ impl Gateway {
 
     /// Runs what the workers have queued, then ends them. To be called before the engine is closed.
     pub fn close(&self) {
-        self.intake_pool.close();
+        self.bodies.intake_pool.close();
         self.pool.close();
     }
 }
@@ -339,10 +225,6 @@ impl EventSink for JournalListener {
 
 /// What eu-west-1 was called as a location constraint, and may still be called.
 pub const EU: &str = "EU";
-
-/// A change of identities waits this often, and this long each time, for requests that use the former ones.
-const IDENTITIES_WAITS_MAX: usize = 1000;
-const SNAPSHOT_WAIT: Duration = Duration::from_micros(100);
 
 /// Milliseconds since the Unix epoch.
 #[expect(clippy::disallowed_methods, reason = "where requests get their time")]

@@ -50,7 +50,8 @@ impl Gateway {
         // As for the admin API, `x-amz-content-sha256` is not needed without a body.
         let body = (!has_body(&head.headers)).then_some(EMPTY_SHA256);
         let requirements = Requirements { body, ..self.requirements(ingress.time_ms) };
-        let (authenticated, requester) = self.authenticate(&self.identities(), head, &requirements, ingress.client)?;
+        let (authenticated, requester) =
+            self.authenticate(&self.signers.identities(), head, &requirements, ingress.client)?;
         let token = token_of(head);
         if requester.is_root && token.is_none() {
             return Ok(None);
@@ -92,14 +93,16 @@ impl Gateway {
     fn may_listen(&self, requester: &Requester, bucket: &str, kept: &KeptCircumstances) -> Result<(), S3Error> {
         let (resource, facts) = (Resource::Bucket(bucket), ResourceFacts::UNKNOWN);
         let question = Question { requester, action: ACTION, resource, facts };
-        kept.with(self, None, None, |circumstances| self.authorize_action(&self.identities(), &question, circumstances))
+        kept.with(self, None, None, |circumstances| {
+            self.authorize_action(&self.signers.identities(), &question, circumstances)
+        })
     }
 }
 
 impl Listening {
     /// Whether the permission still holds.
     pub fn holds(&self) -> bool {
-        let (identities, time_ms) = (self.gateway.identities(), now_ms());
+        let (identities, time_ms) = (self.gateway.signers.identities(), now_ms());
         let ahead_ms = time_ms + self.gateway.clock_ahead_ms();
         let requester = match &self.token {
             Some(token) => identities.session(token, ahead_ms).ok().map(|session| Arc::clone(&session.requester)),

@@ -30,7 +30,7 @@ impl Refusal {
     /// Of a request with this head.
     pub fn new(gateway: &Gateway, answer: Refused, head: &RequestHead<'_>, ingress: &Ingress) -> Self {
         // The answer to a preflight is no refusal.
-        let trace = answer.code.and_then(|_| gateway.watch.trace(ingress.began, &head.headers, false));
+        let trace = answer.code.and_then(|_| gateway.observation.watch.trace(ingress.began, &head.headers, false));
         Self { answer, trace }
     }
 }

@@ -249,7 +249,7 @@ impl Fixture {
             return self.wait_answer();
         }
         request.body_read();
-        Arc::clone(request).start(self.gateway.buffers.copy(sent), 0).unwrap_or_else(|| self.wait_answer())
+        Arc::clone(request).start(self.gateway.bodies.buffers.copy(sent), 0).unwrap_or_else(|| self.wait_answer())
     }
 
     fn call(&self, method: &str, target: &str, extra: &[(&str, &str)], body: &[u8]) -> Response {
@@ -421,7 +421,7 @@ fn an_aborted_body_stores_nothing_and_gives_its_memory_back() {
     drop(stream);
     assert_eq!(code(&fixture.call("GET", "/bucket/k", &[], b"")), "NoSuchKey");
     let deadline = Instant::now() + Duration::from_secs(10);
-    while fixture.gateway.budget.try_take(8 << 20).is_none() {
+    while fixture.gateway.bodies.budget.try_take(8 << 20).is_none() {
         assert!(Instant::now() < deadline, "the budget did not come back");
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use crate::accounting::observation::Observation;
 use crate::admission::decision_log::LoggedDecisions;
 use crate::admission::describe::Description;
 use crate::buckets::pages::name_of;
@@ -102,7 +103,7 @@ impl Gateway {
             logging: BucketLogging::clone(&logging),
             day_ms,
         };
-        self.deliveries.add(destination, line.as_bytes());
+        self.observation.deliveries.add(destination, line.as_bytes());
     }
 
     /// Checks the target that a logging document of `bucket` names.
@@ -127,7 +128,9 @@ impl Gateway {
         }
         Ok(())
     }
+}
 
+impl Observation {
     /// The objects of records that have waited long enough.
     pub fn due_logs(&self, due: Due) -> Vec<LogObject> {
         self.deliveries.take(due, Instant::now(), now_ms())

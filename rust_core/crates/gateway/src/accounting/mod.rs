@@ -3,6 +3,7 @@
 pub mod access_log;
 pub mod causes;
 pub mod metering;
+pub mod observation;
 pub mod request_log;
 pub mod stages;
 pub mod tally;

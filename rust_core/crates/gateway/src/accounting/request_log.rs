@@ -43,20 +43,20 @@ impl Logged<'_> {
 impl Gateway {
     /// Whether anybody wants to hear of requests.
     pub fn logs_requests(&self) -> bool {
-        self.access_lines.is_open() || self.engine.logs_buckets()
+        self.observation.access_lines.is_open() || self.engine.logs_buckets()
     }
 
     /// Adds the line of a request that has a note. `Some`: `log_head` has to follow.
     pub fn log_noted(&self, logged: &Logged<'_>) -> Option<FromHead> {
         let Logged { finished, remote, .. } = *logged;
         let note = logged.done.request().and_then(Request::note);
-        let (lines, logs) = (self.access_lines.is_open(), self.engine.logs_buckets());
+        let (lines, logs) = (self.observation.access_lines.is_open(), self.engine.logs_buckets());
         if let Some(note) = note.filter(|_| lines) {
             let (request_id, trace_id) = (&*logged.request_id(), logged.trace_id());
             let (trace_id, began_ms) = (trace_id.as_deref(), began_ms(finished));
             let decisions = &*logged.done.judged().map(LoggedDecisions::lines).unwrap_or_default();
             let ended = Ended { remote, request_id, trace_id, decisions, finished, began_ms };
-            self.access_lines.push(|out| note.write_line(&ended, out));
+            self.observation.access_lines.push(|out| note.write_line(&ended, out));
         }
         let bucket = note.and_then(|note| note.bucket.as_deref());
         let record = logs && bucket.is_none_or(|bucket| self.is_logged(bucket));
@@ -78,7 +78,7 @@ impl Gateway {
         let seen = AccessEntry { remote, http_version, mount_length, request_id, trace_id: trace_id.as_deref() };
         let made = self.access_record(head, done, finished, &seen);
         if line {
-            self.access_lines.push(|out| made.write_line(out));
+            self.observation.access_lines.push(|out| made.write_line(out));
         }
         if record {
             self.log_to_bucket(&made);

@@ -3,13 +3,13 @@
 
 use std::time::Instant;
 
+use crate::accounting::observation::Observation;
 use crate::accounting::traced::Stages;
 use crate::finish::{Admission, Done};
-use crate::gateway::Gateway;
 use orcas_telemetry::metrics::requests::Finished;
 use orcas_telemetry::stopwatch::{Step, StepTime};
 
-impl Gateway {
+impl Observation {
     /// How long each stage of a request took that is done, if it was slow or is traced.
     pub fn stages(&self, done: &Done<'_>, finished: &Finished) -> Option<Stages> {
         let slow = self.watch.slow.is_some_and(|slow| finished.time >= slow);

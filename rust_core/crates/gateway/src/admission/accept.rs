@@ -108,7 +108,7 @@ impl Gateway {
         again: bool,
         resolved: &mut Resolved,
     ) -> Result<Arc<dyn Request>, Problem> {
-        let identities = self.identities();
+        let identities = self.signers.identities();
         let requirements = self.requirements(ingress.time_ms);
         let (authenticated, requester) = self.authenticate(&identities, head, &requirements, ingress.client)?;
         if let Some(limits) = requester.limits.as_ref().filter(|_| !again) {
@@ -176,7 +176,7 @@ impl Gateway {
     /// # Errors
     /// `SlowDown`
     pub fn check_not_locked_out(&self, client: Option<IpAddr>, now_ms: i64) -> Result<(), S3Error> {
-        let Some(left_ms) = self.lockouts.left_ms(client, now_ms) else { return Ok(()) };
+        let Some(left_ms) = self.signers.lockouts.left_ms(client, now_ms) else { return Ok(()) };
         let retry_after = u32::try_from(left_ms.unsigned_abs().div_ceil(1000)).ok();
         let private = Some("the address is locked out after many wrong signatures".into());
         Err(S3Error { retry_after, private, ..ErrorCode::SlowDown.into() })
@@ -192,7 +192,7 @@ impl Gateway {
 
     /// Counts what its sender has forged: a signature, or a token of another issuer.
     pub fn count_forgery(&self, client: Option<IpAddr>, now_ms: i64) {
-        if let (Some(lasts_ms), Some(client)) = (self.lockouts.failed(client, now_ms), client) {
+        if let (Some(lasts_ms), Some(client)) = (self.signers.lockouts.failed(client, now_ms), client) {
             let seconds = lasts_ms / 1000;
             tracing::warn!(%client, seconds, "An address is locked out after many wrong signatures");
         }
@@ -211,7 +211,7 @@ impl Gateway {
             return self.authenticate_session(identities, head, requirements, client, &token);
         }
         let credential = |key: &str| identities.credential(key);
-        let authenticated = authenticate(head, requirements, &self.signing_keys.mine(), &credential)
+        let authenticated = authenticate(head, requirements, &self.signers.signing_keys.mine(), &credential)
             .inspect_err(|error| self.note_failure(error, client, requirements.now_unix_ms))?;
         let requester = identities.signer(&authenticated.access_key, requirements.now_unix_ms);
         let requester = Arc::clone(requester.ok_or(ErrorCode::AccessDenied)?);
@@ -230,7 +230,7 @@ impl Gateway {
         let session = identities.session(token, requirements.now_unix_ms)?;
         let requirements = Requirements { session_token: Some(token), ..*requirements };
         let credential = |key: &str| (key == session.access_key).then(|| session.credential.clone());
-        let authenticated = authenticate(head, &requirements, &self.signing_keys.mine(), &credential)
+        let authenticated = authenticate(head, &requirements, &self.signers.signing_keys.mine(), &credential)
             .inspect_err(|error| self.note_failure(error, client, requirements.now_unix_ms))?;
         if authenticated.how == Authentication::Anonymous {
             // A token alone proves nothing.
@@ -242,7 +242,7 @@ impl Gateway {
     /// Verifies the signature of a request to the admin API, which only root may send. Unlike S3, it does not need
     /// `x-amz-content-sha256` without a body: curl sends this header since version 8 only.
     pub fn authenticate_root(&self, head: &RequestHead<'_>, client: Option<IpAddr>) -> Result<Authenticated, Problem> {
-        let identities = self.identities();
+        let identities = self.signers.identities();
         let body = (!has_body(&head.headers)).then_some(EMPTY_SHA256);
         let requirements = Requirements { body, ..self.requirements(now_ms()) };
         let (authenticated, requester) = self.authenticate(&identities, head, &requirements, client)?;
@@ -274,7 +274,7 @@ impl Gateway {
     ) -> Result<String, Problem> {
         let requirements =
             Requirements { region: None, service, body: Some(body), version_two: None, ..self.requirements(now_ms()) };
-        let (authenticated, _) = self.authenticate(&self.identities(), head, &requirements, client)?;
+        let (authenticated, _) = self.authenticate(&self.signers.identities(), head, &requirements, client)?;
         match (authenticated.how, authenticated.payload) {
             (Authentication::Anonymous | Authentication::PresignedVersionTwo, _) => Err(ErrorCode::AccessDenied.into()),
             (Authentication::Header | Authentication::Presigned, PayloadMode::Hash(signed)) if signed == body => {

@@ -225,7 +225,7 @@ impl Gateway {
             decision = AccessDecision::Allowed(None);
         }
         let logged = || LoggedDecision { action, decision, bucket_policy: document.clone(), count: 1 };
-        if let Some(decisions) = circumstances.decisions.filter(|_| self.access_lines.is_open()) {
+        if let Some(decisions) = circumstances.decisions.filter(|_| self.observation.access_lines.is_open()) {
             decisions.add(logged());
         }
         if decision.is_allowed() {

@@ -142,7 +142,7 @@ impl RequestContext<'_> {
     /// Whether the sender may do something more to what the request is about, which it need not be allowed.
     pub fn is_allowed(&self, action: &'static str) -> bool {
         let subject = self.operation.spec().permissions[0].subject;
-        let decided = || self.authorize_one((subject, None), |_| action, &self.gateway.identities());
+        let decided = || self.authorize_one((subject, None), |_| action, &self.gateway.signers.identities());
         self.requester.is_root || matches!(decided(), Ok(false))
     }
 

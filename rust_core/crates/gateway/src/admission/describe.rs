@@ -44,7 +44,7 @@ impl Gateway {
     /// Why the signature of `head` is refused, if it is and that can be told.
     pub fn diagnose(&self, head: &RequestHead<'_>) -> Option<Diagnosis> {
         let requirements = self.requirements(now_ms());
-        let identities = self.identities();
+        let identities = self.signers.identities();
         let token = token_of(head);
         let session = token.as_deref().and_then(|token| identities.session(token, requirements.now_unix_ms).ok());
         let requirements =
@@ -53,15 +53,17 @@ impl Gateway {
             Some(session) => (key == session.access_key).then(|| session.credential.clone()),
             None => identities.credential(key),
         };
-        let error = authenticate(head, &requirements, &self.signing_keys.mine(), &credential).err()?;
+        let error = authenticate(head, &requirements, &self.signers.signing_keys.mine(), &credential).err()?;
         let names = ServerNames { region: &self.options.region, domains: &self.options.domains };
         diagnose(head, &error, &requirements, &names, &credential)
     }
 
     /// Keeps why a request with this head was refused, if somebody watches.
     pub fn note_cause(&self, head: &RequestHead<'_>, note: &ErrorNote) {
-        let Some(diagnoses) = self.causes.wants(note, Instant::now()) else { return };
+        let Some(diagnoses) = self.observation.causes.wants(note, Instant::now()) else { return };
         let diagnosed = diagnoses.then(|| self.diagnose(head)).flatten().and_then(|diagnosis| diagnosis.cause);
-        self.causes.add(ErrorNote { likely_cause: diagnosed.or_else(|| note.likely_cause.clone()), ..note.clone() });
+        self.observation
+            .causes
+            .add(ErrorNote { likely_cause: diagnosed.or_else(|| note.likely_cause.clone()), ..note.clone() });
     }
 }

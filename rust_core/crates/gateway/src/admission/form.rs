@@ -192,7 +192,7 @@ impl Address {
         judged: &mut Option<Arc<LoggedDecisions>>,
     ) -> Result<Arc<dyn Request>, Problem> {
         let key = form.key()?;
-        let identities = gateway.identities();
+        let identities = gateway.signers.identities();
         let now_ms = now_ms();
         let (requester, policy) = gateway.authenticate_form(&identities, form, now_ms, self.ingress.client)?;
         if let Some(limits) = &requester.limits {

@@ -37,7 +37,7 @@ impl Stranger {
             Some(ErrorCode::NoSuchVersion) => "s3:ListBucketVersions",
             _ => return None,
         };
-        let identities = gateway.identities();
+        let identities = gateway.signers.identities();
         let denied = |bucket: &String| {
             let resource = Resource::Bucket(bucket);
             let question = Question { requester, action, resource, facts: ResourceFacts::UNKNOWN };

@@ -6,7 +6,6 @@ pub(crate) mod authorize;
 pub mod bounds;
 pub(crate) mod circumstances;
 pub(crate) mod cors;
-
 pub mod decision_log;
 pub(crate) mod describe;
 pub(crate) mod form;
@@ -16,4 +15,5 @@ pub(crate) mod missing;
 pub mod policies;
 pub(crate) mod request_context;
 pub(crate) mod sessions;
+pub mod signers;
 pub(crate) mod website;

@@ -112,7 +112,7 @@ impl<'a> RequestContext<'a> {
     /// What the access log says of the request, if somebody wants to know.
     pub fn note(&self) -> Option<Box<Note>> {
         // The head of a form is not that of its request.
-        if !self.gateway.access_lines.is_open() || self.operation == Operation::PostObject {
+        if !self.gateway.observation.access_lines.is_open() || self.operation == Operation::PostObject {
             return None;
         }
         let header = |name| self.headers().get(name);
@@ -171,7 +171,7 @@ impl<'a> RequestContext<'a> {
         let owner = std::str::from_utf8(&bucket.owner).unwrap_or_default();
         let check = |owner: &str| check_expected_owner(self.headers(), "x-amz-expected-bucket-owner", owner);
         // As the number of the account, or as its canonical id.
-        check(owner).or_else(|error| check(self.gateway.identities().account(owner)).map_err(|_| error))?;
+        check(owner).or_else(|error| check(self.gateway.signers.identities().account(owner)).map_err(|_| error))?;
         let _ = self.found.set(Arc::clone(&bucket));
         Ok(bucket)
     }

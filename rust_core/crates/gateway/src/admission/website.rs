@@ -50,7 +50,7 @@ impl Gateway {
                 }
             };
             let target = page_target(bucket, below(head.path, ingress.mount_length))?;
-            let requester = Arc::clone(self.identities().requester("").ok_or(ErrorCode::AccessDenied)?);
+            let requester = Arc::clone(self.signers.identities().requester("").ok_or(ErrorCode::AccessDenied)?);
             let sender = Sender { requester, how: Authentication::Anonymous, payload: &PayloadMode::Unsigned };
             let asked = (operation, &target, Query::default());
             let context = RequestContext::new((self, responder), ingress, *head, sender, asked, &cors);
@@ -87,7 +87,7 @@ impl RequestContext<'_> {
         let facts = ResourceFacts { is_published: !self.gateway.public_access_block(bucket.id).blocks_reads() };
         let resource = Resource::Object { bucket: name, key: self.target.key().unwrap_or_default() };
         let question = Question { requester: &self.requester, action: "s3:GetObject", resource, facts };
-        self.gateway.authorize_action(&self.gateway.identities(), &question, &self.circumstances(None))?;
+        self.gateway.authorize_action(&self.gateway.signers.identities(), &question, &self.circumstances(None))?;
         let _ = self.found.set(Arc::clone(&bucket));
         Ok((bucket, website))
     }

@@ -153,7 +153,7 @@ impl RequestContext<'_> {
     /// # Errors
     /// As of [`AskedAcl::of_headers`].
     pub fn asked_acl(&self) -> Result<Option<AskedAcl>, S3Error> {
-        let identities = self.gateway.identities();
+        let identities = self.gateway.signers.identities();
         AskedAcl::of_headers(self.headers(), &|id| identities.knows_owner(id))
     }
 }

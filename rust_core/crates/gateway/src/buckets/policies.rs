@@ -17,7 +17,7 @@ impl Gateway {
         let text = std::str::from_utf8(text).map_err(|_| malformed("This policy contains invalid Json".to_owned()))?;
         let name = std::str::from_utf8(&bucket.name).unwrap_or_default();
         let policy = compile_new(text, PolicyKind::Resource, Some(name)).map_err(malformed)?;
-        let identities = self.identities();
+        let identities = self.signers.identities();
         if !policy.principals().all(|principal| identities.knows(principal)) {
             return Err(malformed("Invalid principal in policy".to_owned()));
         }

@@ -49,7 +49,7 @@ impl Source {
         match &self.expected_owner {
             Some(expected) if *expected != bucket.owner => {
                 let owner = std::str::from_utf8(&bucket.owner).unwrap_or_default();
-                let is_account = gateway.identities().account(owner).as_bytes() == expected.as_slice();
+                let is_account = gateway.signers.identities().account(owner).as_bytes() == expected.as_slice();
                 if is_account { Ok(bucket) } else { Err(ErrorCode::AccessDenied.into()) }
             }
             _ => Ok(bucket),

@@ -48,7 +48,7 @@ impl AfterBody {
         let asked = (*operation, &self.target, query.clone());
         let mut context = RequestContext::new((gateway, responder), ingress, head, sender, asked, &None);
         context.is_body_read = true;
-        let identities = gateway.identities();
+        let identities = gateway.signers.identities();
         let authorized = context.authorize_request(&identities);
         if context.is_postponed.get() {
             return None;

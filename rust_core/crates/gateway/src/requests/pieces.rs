@@ -43,7 +43,7 @@ impl<O: Operation> TypedRequest<O> {
             Poll::Ready(result) => reply.result(result),
             Poll::Pending => {
                 let gateway = Arc::clone(&reply.request().gateway);
-                gateway.intake_pool.spawn_piece(move || Self::run_piece(reply, work));
+                gateway.bodies.intake_pool.spawn_piece(move || Self::run_piece(reply, work));
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::admission::missing::Stranger;
 use crate::admission::request_context::RequestContext;
 use crate::gateway::Gateway;
 use crate::requests::after_body::{AfterBody, AskedByBody};
+use crate::requests::bodies::Bodies;
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::reply::{Completion, InProgress, Reply, Responder};
 use crate::requests::response::{Envelope, HeaderBlock, Response};
@@ -254,7 +255,7 @@ pub struct TypedRequest<O> {
 impl<O: Operation> TypedRequest<O> {
     /// Parses the document of a request, and counts how long that took.
     pub fn read_document<T>(&self, parse: impl FnOnce() -> T) -> T {
-        self.gateway.metrics.documents.parsed.timed(parse)
+        self.gateway.observation.metrics.documents.parsed.timed(parse)
     }
 
     /// The answer without a body once what was asked for is done.
@@ -264,7 +265,7 @@ impl<O: Operation> TypedRequest<O> {
 
     /// Makes a page of a list, and counts how long that took.
     pub fn make_list<T>(&self, make: impl FnOnce() -> T) -> T {
-        self.gateway.metrics.documents.written.timed(make)
+        self.gateway.observation.metrics.documents.written.timed(make)
     }
 
     /// Reads a request whose sender is known.
@@ -309,7 +310,7 @@ impl<O: Operation> TypedRequest<O> {
             tally: match context.operation {
                 // Its steps are not timed.
                 Name::PostObject => Tally::new(context.ingress.began),
-                _ => context.gateway.watch.tally(
+                _ => context.gateway.observation.watch.tally(
                     context.ingress.began,
                     context.headers(),
                     !context.requester.is_anonymous(),
@@ -389,10 +390,10 @@ impl<O: Operation> TypedRequest<O> {
         storage_plan: StoragePlan,
     ) -> Result<Progress, Problem> {
         let (content, digests) = match self.input.frame() {
-            None => declared.verify(body, &self.gateway.buffers)?,
+            None => declared.verify(body, &self.gateway.bodies.buffers)?,
             Some(frame) => {
                 let content = frame.content(&body)?;
-                declared.clone().with_length(content.len() as u64).verify(content, &self.gateway.buffers)?
+                declared.clone().with_length(content.len() as u64).verify(content, &self.gateway.bodies.buffers)?
             }
         };
         let Some(upload) = self.input.upload() else {
@@ -496,7 +497,7 @@ impl<O: Operation> Request for TypedRequest<O> {
             *request.permit.lock() = Some(permit);
             request.responder.complete(slot, Completion::Resume);
         };
-        match self.gateway.budget.take_or_wait(self.body.whole_max(), granted) {
+        match self.gateway.bodies.budget.take_or_wait(self.body.whole_max(), granted) {
             Some(permit) => {
                 *self.permit.lock() = Some(permit);
                 true
@@ -511,7 +512,8 @@ impl<O: Operation> Request for TypedRequest<O> {
 
     fn open_body(&self, host: &str) -> Option<UploadStream> {
         let (BodyPlan::Stream(declared), Some(upload)) = (&self.body, self.input.upload()) else { return None };
-        let Gateway { engine, intake, intake_sha256, budget, buffers, prefixes, .. } = &*self.gateway;
+        let Gateway { engine, bodies, .. } = &*self.gateway;
+        let Bodies { intake, intake_sha256, budget, buffers, prefixes, .. } = bodies;
         let (bucket, part) = (Arc::clone(upload.bucket()), upload.part_of());
         let (prefixes, frame) = (Arc::clone(prefixes), self.input.frame());
         let into = Destination { bucket, adds: upload.adds(), part, sealing: upload.sealing() };

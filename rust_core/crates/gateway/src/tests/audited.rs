@@ -20,7 +20,7 @@ fn is_audited(fixture: &Fixture, operation: Operation, header: Option<(&str, &st
     let list: Vec<_> = header.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
     let head = RequestHead { method: b"", path: b"/bucket/k", query: b"", headers: Headers::new(&list) };
     let target = Target::Object { bucket: "bucket".into(), key: b"k".to_vec(), hosted: false };
-    let requester = Arc::clone(fixture.gateway.identities().requester("ROOT").unwrap());
+    let requester = Arc::clone(fixture.gateway.signers.identities().requester("ROOT").unwrap());
     let sender = Sender { requester, how: Authentication::Header, payload: &PayloadMode::Unsigned };
     let (responder, ingress, asked) = (fixture.responder(), near(0), (operation, &target, Query::default()));
     RequestContext::new((&fixture.gateway, &responder), &ingress, head, sender, asked, &None).is_audited()

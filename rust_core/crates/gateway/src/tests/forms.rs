@@ -60,7 +60,7 @@ fn a_form_needs_the_permission_of_its_signer() {
     assert_eq!(shown(&fixture.post(&form(OF_OTHER, b"content"))), without_bucket);
     assert_eq!(fixture.call("HEAD", "/bucket/k", &[], b"").status, 404);
     assert_eq!(fixture.post(&form(OF_ROOT, b"content")).status, 204);
-    fixture.gateway.replace_identities(IdentityTables::of_root(OWNER, &[])).unwrap();
+    fixture.gateway.signers.replace(IdentityTables::of_root(OWNER, &[])).unwrap();
     assert_eq!(code(&fixture.post(&form(OF_ROOT, b"content"))), "InvalidAccessKeyId");
 }
 

@@ -12,7 +12,7 @@ impl Fixture {
     }
 
     fn buffers(&self) -> BufferCounts {
-        self.gateway.buffers.counts()
+        self.gateway.bodies.buffers.counts()
     }
 
     /// Everything that requests do with memory, well and badly.

@@ -69,7 +69,7 @@ impl TypedRequest<GetObjectAnnotation> {
     /// Blocks.
     fn content(&self, text: &PinnedObject) -> Result<Buffer, Problem> {
         let length = text.object.version.size as usize;
-        let mut content = self.gateway.buffers.take(length);
+        let mut content = self.gateway.bodies.buffers.take(length);
         content.resize(length, 0);
         let mut reader = self.gateway.engine.content().reader(text, 0, length as u64 - 1);
         let mut at = 0;

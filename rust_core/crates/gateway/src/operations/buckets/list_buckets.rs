@@ -23,7 +23,7 @@ impl Operation for ListBuckets {
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let (gateway, Self { query, owner: caller }) = (&request.gateway, &request.input);
         let after = query.continuation.as_ref().map(|token| token.after.as_slice());
-        let identities = gateway.identities();
+        let identities = gateway.signers.identities();
         let owner = owner(caller, &identities);
         let mut document = BucketList::begin(query, &owner);
         let all = gateway.engine.buckets();

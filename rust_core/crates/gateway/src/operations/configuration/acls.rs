@@ -163,7 +163,7 @@ impl TypedRequest<PutObjectAcl> {
     fn authorize_again(&self) -> Result<(), S3Error> {
         let PutObjectAcl { address, kept: Some(kept), .. } = &self.input else { return Ok(()) };
         let version = address.version.map(|version| version.to_string());
-        let identities = self.gateway.identities();
+        let identities = self.gateway.signers.identities();
         let resource = Resource::Object { bucket: name_of(&address.bucket), key: &address.key };
         kept.with(&self.gateway, version.as_deref(), None, |circumstances| {
             self.operation().spec().permissions.iter().try_for_each(|permission| {
@@ -194,7 +194,7 @@ impl Gateway {
                 return Err(S3Error::new(ErrorCode::MissingSecurityHeader).field("MissingHeaderName", "x-amz-acl"));
             }
             None => {
-                let identities = self.identities();
+                let identities = self.signers.identities();
                 AskedAcl::of_document(body, &|id| identities.knows_owner(id))?
             }
         };
@@ -207,7 +207,7 @@ impl Gateway {
 
     /// As clients see it.
     fn shown_acl(&self, acl: &Acl) -> Vec<u8> {
-        let identities = self.identities();
+        let identities = self.signers.identities();
         acl.document(&|id| identities.owner_name(id).map(str::to_owned))
     }
 }

@@ -161,8 +161,8 @@ impl<L: Listing> TypedRequest<L> {
             after: after.map(Bytes::copy_from_slice),
             max_keys: usize::from(keys.max),
         };
-        let mut buffer = self.gateway.buffers.take(page_room(keys.max));
-        let identities = self.gateway.identities();
+        let mut buffer = self.gateway.bodies.buffers.take(page_room(keys.max));
+        let identities = self.gateway.signers.identities();
         let document = input.document(std::mem::take(&mut *buffer), &identities);
         let mut page = PageDocument { input, identities: &identities, document };
         let (gateway, bucket) = (&self.gateway, input.bucket());

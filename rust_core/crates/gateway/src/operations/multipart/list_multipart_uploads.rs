@@ -47,7 +47,7 @@ impl TypedRequest<ListMultipartUploads> {
             after_upload: query.upload_id_marker.as_deref().map(upload_marker).transpose()?,
             max_uploads: usize::from(query.keys.max),
         })?;
-        let identities = self.gateway.identities();
+        let identities = self.gateway.signers.identities();
         let mut document = UploadList::begin(name_of(bucket), query);
         for upload in &page.entries {
             let id = self.gateway.acl_of(bucket, &upload.attributes).owner;

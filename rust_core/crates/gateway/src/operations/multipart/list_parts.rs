@@ -59,7 +59,7 @@ impl TypedRequest<ListParts> {
             after: query.marker,
             max_parts: usize::from(query.max),
         })?;
-        let identities = self.gateway.identities();
+        let identities = self.gateway.signers.identities();
         let owned_by = self.gateway.acl_of(bucket, &upload.attributes).owner;
         let owner = owner(&owned_by, &identities);
         let storage_class = upload.headers.storage_class.as_deref();

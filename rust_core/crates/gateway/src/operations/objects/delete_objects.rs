@@ -59,7 +59,7 @@ impl Operation for DeleteObjects {
 
     fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, digests: &Digests) -> Result<Progress, Problem> {
         let document = request.read_document(|| DeleteRequest::parse(&content))?;
-        let identities = request.gateway.identities();
+        let identities = request.gateway.signers.identities();
         let decisions = DecisionLog::default();
         let denied: Option<Vec<_>> =
             document.entries.iter().map(|entry| request.denied(&identities, entry, &decisions)).collect();

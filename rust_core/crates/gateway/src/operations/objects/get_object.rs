@@ -178,7 +178,7 @@ impl TypedRequest<GetObject> {
     fn found(self: &Arc<Self>, found: PinnedObject) -> Result<Progress, Problem> {
         let mut absent = None;
         let answer = self.reader().on_found(&found, |found, first, length| {
-            let mut content = self.gateway.buffers.take(length);
+            let mut content = self.gateway.bodies.buffers.take(length);
             content.resize(length, 0);
             if reading(self.tally.stopwatch.as_deref(), || {
                 self.gateway.engine.content().try_read(found, first, &mut content)
@@ -293,7 +293,7 @@ impl Reader<'_> {
             // Once the response has begun, it is too late for an error.
             self.gateway.engine.keys().check_named_key(version.attributes.encryption.as_ref())?;
             let source = self.source(found, first, length);
-            ResponseBody::Pieces(Download::start(&self.gateway.downloads, length, source))
+            ResponseBody::Pieces(Download::start(&self.gateway.bodies.downloads, length, source))
         };
         Ok(self.envelope.complete(status, headers, body))
     }
@@ -308,7 +308,7 @@ impl Reader<'_> {
 
     /// Reads a small body; blocks.
     fn read_whole(&self, found: &PinnedObject, first: u64, length: usize) -> Result<Buffer, Problem> {
-        let mut content = self.gateway.buffers.take(length);
+        let mut content = self.gateway.bodies.buffers.take(length);
         content.resize(length, 0);
         let mut reader = self.gateway.engine.content().reader(found, first, first + length as u64 - 1);
         reading(self.stopwatch.map(|stopwatch| &**stopwatch), || fill(&mut reader, &mut content))?;

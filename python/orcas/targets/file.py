@@ -29,6 +29,7 @@ _PREFIX: Final = "whsec_"
 # Bytes of a secret, as Standard Webhooks has them.
 _SECRET_LEN: Final = range(24, 65)
 _URL_LEN_MAX: Final = 2_048
+_HEADER: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,4094}[\x21-\x7e])?")
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 # What stands between dots. What begins with $ is of the server; * and > are patterns.
 _PART: Final = r"(?:[^\s.*>{}$\x00-\x1f\x7f]|\{bucket\})+"
@@ -91,7 +92,12 @@ def _target(path: Path, name: str, values: object) -> Target:
 
 
 def _webhook(table: Table, common: dict[str, Any]) -> Target:
-    return WebhookTarget(**common, url=_url(table), secret=_secret(table))
+    url, authorization = _url(table), table.secret("authorization")
+    if authorization is not None and not _HEADER.fullmatch(authorization):
+        raise table.wrong("needs an authorization of 1 to 4096 visible ASCII characters and spaces")
+    if authorization is not None and url.scheme != "https" and not common["private"]:
+        raise table.wrong("would send its authorization in the clear: it needs an https URL, or private = true")
+    return WebhookTarget(**common, url=url, secret=_secret(table), authorization=authorization)
 
 
 def _kafka(table: Table, common: dict[str, Any]) -> Target:

@@ -54,6 +54,8 @@ class WebhookTarget(Common):
     kind: ClassVar[str] = "webhook"
     url: SplitResult
     secret: bytes = field(repr=False)
+    # What the header Authorization has.
+    authorization: str | None = field(default=None, repr=False)
 
     @property
     def address(self) -> str:

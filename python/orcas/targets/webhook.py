@@ -114,9 +114,11 @@ class WebhookSender:
             f"POST {path} HTTP/1.1\r\nhost: {url.netloc}\r\nuser-agent: Orcas/{orcas_version()}\r\n"
             f"content-type: {message.content_type}\r\ncontent-length: {len(message.body)}\r\n"
             f"webhook-id: {message.id}\r\nwebhook-timestamp: {at}\r\n"
-            f"webhook-signature: v1,{base64.b64encode(digest).decode()}\r\n\r\n"
+            f"webhook-signature: v1,{base64.b64encode(digest).decode()}\r\n"
         )
-        return head.encode("ascii") + message.body
+        if self._target.authorization is not None:
+            head += f"authorization: {self._target.authorization}\r\n"
+        return head.encode("ascii") + b"\r\n" + message.body
 
     def _exchange(self, request: bytes, deadline: float) -> _Answer | None:
         """The answer; None if the connection ended before it began."""

@@ -78,6 +78,14 @@ def test_an_event_is_delivered_once_signed_and_in_order(tmp_path: Path) -> None:
         assert (state(tmp_path)["delivered"], state(tmp_path)["dead"]) == (20, 0)
 
 
+def test_a_receiver_gets_the_authorization_that_it_asks_for(tmp_path: Path) -> None:
+    with receiving() as receiver, notifying(tmp_path, receiver, authorization="Bearer of-the-receiver") as (_, s3):
+        s3.put_object(Bucket="photos", Key="k", Body=b"x")
+        assert wait_until(lambda: len(receiver.received) == 1)
+        assert receiver.received[0].is_signed()
+        assert receiver.received[0].headers["authorization"] == "Bearer of-the-receiver"
+
+
 def test_topics_and_queues_get_a_test_message_once(tmp_path: Path) -> None:
     failures = iter([500])
     with receiving(lambda _: next(failures, 200)) as receiver, notifying(tmp_path, receiver, attempts=9) as (_, s3):

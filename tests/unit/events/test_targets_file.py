@@ -53,6 +53,8 @@ def test_a_target_has_defaults_and_a_secret_that_does_not_show(tmp_path: Path) -
         (("secret =", 'format = "xml"\nsecret ='), "s3 or cloudevents"),
         (("secret =", "colour = 1\nsecret ="), "sets colour"),
         (("[images]", "[images"), "cannot be read"),
+        (("secret =", 'authorization = "Bearer x\\r\\ny: z"\nsecret ='), "visible ASCII characters and spaces"),
+        (('https://example.org:8443/hook?x=1"', 'http://a"\nauthorization = "Bearer x"'), "in the clear"),
     ],
 )
 def test_a_mistake_is_named_and_no_secret_is(tmp_path: Path, change: tuple[str, str], said: str) -> None:

@@ -142,6 +142,7 @@ fn requests(data: &Path) {
     get.head(|head| {
         let (keys, known) = (SigningKeys::new(), Credential { secret: SECRET.into(), generation: 0 });
         let requirements = Requirements {
+            may_lack_region: false,
             presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,
             region: None,
             now_unix_ms: now_ms(),

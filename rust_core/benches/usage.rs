@@ -38,6 +38,7 @@ fn main() {
     get.head(|head| {
         let (signing_keys, identities) = (SigningKeys::new(), server.gateway.signers.identities());
         let requirements = Requirements {
+            may_lack_region: false,
             presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,
             region: None,
             now_unix_ms: now_ms(),

@@ -49,6 +49,7 @@ fn signed(payload: &str) -> (ChunkMode, orcas_sigv4::ChunkSigner) {
     let requirements = Requirements {
         presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,
         region: None,
+        may_lack_region: false,
         now_unix_ms: NOW_S * 1000,
         skew_max_ms: SKEW_MAX_MS,
         service: "s3",

@@ -24,6 +24,7 @@ fn requirements(now_ms: i64) -> Requirements<'static> {
     Requirements {
         presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,
         region: None,
+        may_lack_region: false,
         now_unix_ms: now_ms,
         skew_max_ms: SKEW_MAX_MS,
         service: "s3",

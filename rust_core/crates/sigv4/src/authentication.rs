@@ -9,6 +9,8 @@ use orcas_http::Query;
 pub struct Requirements<'a> {
     /// The only region accepted; `None` accepts the region that the request names.
     pub region: Option<&'a str>,
+    /// A request that is signed in its headers may name none, as those of MinIO's admin clients.
+    pub may_lack_region: bool,
     /// Milliseconds since 1970.
     pub now_unix_ms: i64,
     /// The largest distance of the request's date from now; normally `SKEW_MAX_MS`.

@@ -210,7 +210,10 @@ impl<'a> AuthorizationHeader<'a> {
     }
 }
 
-/// `<access key>/<yyyymmdd>/<region>/<service>/aws4_request`.
+/// What is wrong with a scope without a region.
+pub(super) const NO_REGION: &str = "the region of the Credential is mal-formed.";
+
+/// `<access key>/<yyyymmdd>/<region>/<service>/aws4_request`. The region may be empty.
 pub(super) struct Scope<'a> {
     pub(super) access_key: &'a str,
     pub(super) day: [u8; 8],
@@ -234,8 +237,8 @@ impl<'a> Scope<'a> {
             return Err("the access key of the Credential is mal-formed.".into());
         }
         let region_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        if region.is_empty() || region.len() > REGION_BYTES_MAX || !region.bytes().all(region_byte) {
-            return Err("the region of the Credential is mal-formed.".into());
+        if region.len() > REGION_BYTES_MAX || !region.bytes().all(region_byte) {
+            return Err(NO_REGION.into());
         }
         if service != expected {
             return Err(format!("incorrect service \"{service}\". This endpoint belongs to \"{expected}\".").into());

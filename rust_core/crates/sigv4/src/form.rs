@@ -10,7 +10,7 @@ use sha1::Sha1;
 
 use super::authentication::{NOBODY, Requirements, check_session_token};
 use super::canonical::{SERVICE, is_graphic, parse_hex};
-use super::claim::{ACCESS_KEY_BYTES_MAX, ALGORITHM, Scope};
+use super::claim::{ACCESS_KEY_BYTES_MAX, ALGORITHM, NO_REGION, Scope};
 use super::date::Timestamp;
 use super::error::SignatureError;
 use super::keys::{Credential, SigningKey};
@@ -104,7 +104,8 @@ fn of_version_four<'a>(
     }
     let scope = std::str::from_utf8(claimed)
         .map_err(|_| "the Credential is not UTF-8.".into())
-        .and_then(|it| Scope::parse(it, SERVICE));
+        .and_then(|it| Scope::parse(it, SERVICE))
+        .and_then(|it| if it.region.is_empty() { Err(NO_REGION.into()) } else { Ok(it) });
     let scope = scope.map_err(|message| fault("X-Amz-Credential", claimed, message))?;
     let timestamp = Timestamp::parse_iso(date)
         .ok_or_else(|| fault("X-Amz-Date", date, "X-Amz-Date must be formated via ISO8601 Long format".into()))?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::authentication::{Authenticated, Authentication, NOBODY, Requirements, Stamp, check_session_token};
 use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path, is_graphic, parts, string_to_sign};
-use super::claim::{Claim, Claimed};
+use super::claim::{Claim, Claimed, NO_REGION};
 use super::error::SignatureError;
 use super::keys::{ChunkContext, Credential, SigningKey, SigningKeys};
 use super::payload::{PayloadClaim, invalid, unsigned_payload};
@@ -96,6 +96,13 @@ fn longer_than(max_s: i64) -> SignatureError {
 }
 
 fn check_region(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<(), SignatureError> {
+    if claim.region.is_empty() {
+        return match claim.how {
+            Authentication::Presigned => Err(SignatureError::InvalidQueryCredential(NO_REGION.into())),
+            _ if requirements.may_lack_region => Ok(()),
+            _ => Err(SignatureError::AuthorizationHeaderMalformed(NO_REGION.into())),
+        };
+    }
     match requirements.region {
         Some(expected) if expected != claim.region => {
             let (given, expected) = (claim.region.to_owned(), expected.to_owned());

@@ -38,6 +38,9 @@ pub(crate) const EMPTY_SHA256: [u8; 32] = [
     0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
 
+/// The paths of MinIO's admin API, whose clients name no region.
+const ADMIN_OF_MINIO: &[u8] = b"/minio/admin/";
+
 /// Why a head was refused, as a ready answer; or the answer to a preflight, which needs no more than its head.
 pub type Refused = Box<Response>;
 
@@ -244,7 +247,8 @@ impl Gateway {
     pub fn authenticate_root(&self, head: &RequestHead<'_>, client: Option<IpAddr>) -> Result<Authenticated, Problem> {
         let identities = self.signers.identities();
         let body = (!has_body(&head.headers)).then_some(EMPTY_SHA256);
-        let requirements = Requirements { body, ..self.requirements(now_ms()) };
+        let may_lack_region = head.path.starts_with(ADMIN_OF_MINIO);
+        let requirements = Requirements { body, may_lack_region, ..self.requirements(now_ms()) };
         let (authenticated, requester) = self.authenticate(&identities, head, &requirements, client)?;
         let is_temporary = token_of(head).is_some();
         if requester.is_root && !is_temporary {
@@ -289,6 +293,7 @@ impl Gateway {
     pub(crate) fn requirements(&self, now_unix_ms: i64) -> Requirements<'_> {
         let ahead_ms = self.clock_ahead_ms();
         Requirements {
+            may_lack_region: false,
             region: self.options.strict_region.then_some(self.options.region.as_str()),
             now_unix_ms: now_unix_ms + ahead_ms,
             skew_max_ms: if self.options.any_date { ANY_SKEW_MS } else { SKEW_MAX_MS + ahead_ms.abs() },

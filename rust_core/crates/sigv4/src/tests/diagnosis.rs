@@ -10,6 +10,7 @@ const NOW_MS: i64 = MAY_24_2013 * 1000;
 /// The refusal of a request, and what is found behind it.
 pub(super) fn judged(request: &Request, now_unix_ms: i64, region: Option<&str>) -> (SignatureError, Option<Diagnosis>) {
     let requirements = Requirements {
+        may_lack_region: false,
         presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
         region,
         now_unix_ms,

@@ -37,6 +37,7 @@ const OLDER: SignedForm<'_> = SignedForm {
 fn verify(form: &SignedForm<'_>, region: Option<&str>, version_two: bool) -> Result<Option<String>, FormError> {
     let rules = VersionTwo { domains: &[], hosted_bucket: |_, _| None, is_resource: |_| false };
     let requirements = Requirements {
+        may_lack_region: false,
         presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
         region,
         now_unix_ms: 0,

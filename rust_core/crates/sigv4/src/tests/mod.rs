@@ -84,6 +84,7 @@ impl Request {
     /// Where no presigned request may be signed for longer.
     fn authenticate_within(&self, presign_max_s: i64) -> Result<Authenticated, SignatureError> {
         let requirements = Requirements {
+            may_lack_region: false,
             presign_max_s,
             region: None,
             now_unix_ms: MAY_24_2013 * 1000,
@@ -103,6 +104,7 @@ impl Request {
         now_unix_ms: i64,
     ) -> Result<Authenticated, SignatureError> {
         let requirements = Requirements {
+            may_lack_region: false,
             presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
             region,
             now_unix_ms,

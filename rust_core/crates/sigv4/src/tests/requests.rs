@@ -199,6 +199,7 @@ fn a_payload_hash_may_be_left_out_where_it_is_optional() {
     let request = Request::new("GET", "/_orcas/x", &headers);
     assert_eq!(request.authenticate().expect_err("required by S3"), SignatureError::MissingContentSha256);
     let optional = Requirements {
+        may_lack_region: false,
         presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
         region: None,
         now_unix_ms: MAY_24_2013 * 1000,
@@ -238,6 +239,7 @@ fn a_signature_is_for_one_service() {
     let keys = SigningKeys::new();
     let verdict = |request: &Request, service, body: &[u8]| {
         let requirements = Requirements {
+            may_lack_region: false,
             presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
             region: None,
             now_unix_ms: MAY_24_2013 * 1000,
@@ -342,6 +344,7 @@ fn the_key_cache_follows_the_secret_and_stays_bounded() {
     assert_eq!(keys.len(), 1);
 
     let requirements = Requirements {
+        may_lack_region: false,
         presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
         region: None,
         now_unix_ms: now_ms,
@@ -438,7 +441,7 @@ proptest! {
         if is_signed {
             judged(&request, MAY_24_2013 * 1000, None);
         }
-        let requirements = Requirements { presign_max_s: crate::PRESIGN_EXPIRES_S_MAX, region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS, service: "s3", body: None, session_token: None, version_two: None };
+        let requirements = Requirements { may_lack_region: false, presign_max_s: crate::PRESIGN_EXPIRES_S_MAX, region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS, service: "s3", body: None, session_token: None, version_two: None };
         prop_assert!(request.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup)).is_err());
     }
 

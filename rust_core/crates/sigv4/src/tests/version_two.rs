@@ -26,6 +26,7 @@ fn is_resource(name: &[u8]) -> bool {
 fn authenticate_at(request: &Request, now_ms: i64, region: Option<&str>) -> Result<Authenticated, SignatureError> {
     let version_two = Some(VersionTwo { domains: &[], hosted_bucket: hosted, is_resource });
     let requirements = Requirements {
+        may_lack_region: false,
         presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
         region,
         now_unix_ms: now_ms,
@@ -246,6 +247,7 @@ fn nothing_can_be_cut_in_another_place() {
 #[test]
 fn a_server_may_take_none() {
     let requirements = Requirements {
+        may_lack_region: false,
         presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
         region: None,
         now_unix_ms: MAY_24_2013 * 1000,

@@ -779,9 +779,10 @@ def repair_store(settings: Settings, progress: CheckProgress, accept_loss: bool)
 
 @type_check_only
 class FrontOptions(TypedDict):
-    """What the listener is told. `own_names`: the only hosts."""
+    """What the listener is told. `reserved`: `orcas.settings.config.reserved_paths`; `own_names`: the only hosts."""
 
     threads: int
+    reserved: list[str]
     domains: list[str]
     website_host: str | None
     trusted_proxies: list[str]
@@ -808,8 +809,10 @@ class Front:
     """Connections of clients, served by threads that never attach to the interpreter."""
 
     @staticmethod
-    def start(core: Core, listener: int, application: int, options: FrontOptions, tls: FrontTls | None = None) -> Front:
-        """Serve connections to a socket that listens already, until `stop`. Keep the socket open until then.
+    def start(
+        core: Core, listeners: list[int], application: int, options: FrontOptions, tls: FrontTls | None = None
+    ) -> Front:
+        """Serve connections to sockets that listen already, until `stop`. Keep them open until then.
 
         What is not S3 is passed on over pairs of sockets, an end of each of which is sent over the socket `application`.
         With `tls`, connections speak TLS.

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
@@ -58,12 +58,13 @@ from orcas.http.incomplete import IncompleteBodies
 from orcas.iam.directory import Directory, directory_of
 from orcas.iam.endpoint import QueryEndpoint, is_query
 from orcas.iam.file import Declared, read_identities
+from orcas.minio import paths as minio
 from orcas.origins.pulling import pulls_of
-from orcas.pages import POLICY
+from orcas.pages import POLICY, is_browser
 from orcas.process.memory import private_directory
 from orcas.s3.delivery import LogDelivery, create_buckets
 from orcas.s3.dispatch import Dispatcher
-from orcas.settings.config import DEV_SECRET_KEY, Settings, resolve
+from orcas.settings.config import DEV_SECRET_KEY, Settings, reserved_paths, resolve
 from orcas.targets.delivery import Deliveries, TargetCounts
 from orcas.targets.file import check_targets, read_targets
 from orcas.telemetry.access import AccessLog
@@ -78,9 +79,6 @@ if TYPE_CHECKING:
     from orcas.telemetry.origins import Counts
 
 Dispatch = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-# Bucket names have no underscore, so this hides no bucket from path-style clients.
-RESERVED: Final = b"/_orcas/"
 
 log = logging.getLogger("orcas.control")
 
@@ -403,6 +401,7 @@ class Orcas(FastAPI):
         self._open_store = open_store
         self._loop: asyncio.AbstractEventLoop | None = None
         self._domains = list(settings.domains)
+        self._reserved = [path.encode() for path in reserved_paths(settings)]
         # How many connections there are; the server knows, if it is that of Orcas.
         self.connections: Callable[[], int] = lambda: 0
         # How often connections were ended with an answer of their own, by error code; likewise.
@@ -429,6 +428,11 @@ class Orcas(FastAPI):
         if settings.console:
             self.routes.append(Route("/_orcas/console", _to_console))
             self.routes.append(_mounted("/_orcas/console", self._serve_console))
+        if settings.minio:
+            self.include_router(minio.router(settings, self._health, self._reader, self._root), prefix=minio.PREFIX)
+            self.routes.append(_mounted(f"{minio.PREFIX}/admin", self._serve_minio_admin))
+            self.routes.append(Route(minio.PREFIX, minio.Refusing()))
+            self.routes.append(_mounted(minio.PREFIX, minio.Refusing()))
         self.routes.append(Route(PATH, _Streams(self)))
         self.routes.append(Route("/_orcas/docs", self._docs))
         self.routes.append(Route("/_orcas/openapi.json", self._openapi))
@@ -450,22 +454,37 @@ class Orcas(FastAPI):
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         exchange = HostedExchange(scope, receive, send)
-        if exchange.scope["raw_path"].startswith(RESERVED, exchange.mount_length) and not self._names_bucket(
-            exchange.scope
-        ):
+        path = exchange.scope["raw_path"][exchange.mount_length :]
+        if self._is_reserved(path) and not self._names_bucket(exchange.scope):
             await exchange.run(self._own)
             return
         if self.store is None:
             raise RuntimeError("the application's lifespan is not open")
         if self._loop is not asyncio.get_running_loop():
             raise RuntimeError("the application's lifespan was opened on another event loop")
-        path = exchange.scope["raw_path"][exchange.mount_length :]
-        if path in (b"/", b"") and self._is_iam(exchange.scope):
+        if path in (b"/", b"") and self._opens_console(exchange.scope):
+            await exchange.run(RedirectResponse(exchange.scope.get("root_path", "") + "/_orcas/console/"))
+        elif path in (b"/", b"") and self._is_iam(exchange.scope):
             await exchange.run(self._iam)
         elif exchange.mount_length and self.store.below is not None:
             await exchange.run(self.store.below(exchange.mount_length))
         else:
             await exchange.run(self.store.dispatch)
+
+    def _is_reserved(self, path: bytes) -> bool:
+        """Whether a path is not S3's."""
+        return any(
+            path.startswith(each) and (each.endswith(b"/") or path[len(each) :][:1] in (b"", b"/"))
+            for each in self._reserved
+        )
+
+    def _opens_console(self, scope: Scope) -> bool:
+        """Whether somebody opens the port of the console in a browser."""
+        if self.settings.console_port is None or not self.settings.console:
+            return False
+        port = b":%d" % self.settings.console_port
+        named = any(name == b"host" and value.endswith(port) for name, value in scope["headers"])
+        return named and scope["method"] == "GET" and not scope["query_string"] and is_browser(scope["headers"])
 
     def _is_iam(self, scope: Scope) -> bool:
         """Whether a request to `/` is for IAM or STS."""
@@ -508,6 +527,17 @@ class Orcas(FastAPI):
         from orcas.console.app import console_app
 
         return console_app(self, self.settings, lambda: self._tools().core, self._root)
+
+    @functools.cached_property
+    def _minio_admin(self) -> ASGIApp:
+        """MinIO's admin API, likewise."""
+        from orcas.minio.admin import MinioAdmin
+
+        return MinioAdmin(self._tools, self._root)
+
+    async def _serve_minio_admin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._make("_minio_admin")
+        await self._minio_admin(scope, receive, send)
 
     async def _serve_console(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._make("_console")

@@ -13,7 +13,7 @@ import functools
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from orcas.edge import Front
 from orcas.http.extensions import CERTIFICATE, ENDLESS, ConnectionDropped
 from orcas.http.refusals import FAILED
-from orcas.settings.config import DEV_SECRET_KEY, Settings
+from orcas.settings.config import DEV_SECRET_KEY, Settings, reserved_paths
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -102,28 +102,29 @@ def start_front(
     settings: Settings,
     store: OpenStore,
     certificates: Certificates | None,
-    listener: socket.socket,
+    listeners: Sequence[socket.socket],
     application: socket.socket,
 ) -> Front:
-    """Serve clients that connect to `listener`. Blocks.
+    """Serve clients that connect to `listeners`. Blocks.
 
     Args:
         settings: all settings.
         store: the open store.
         certificates: those of TLS, if there is to be any.
-        listener: a bound socket.
+        listeners: bound sockets.
         application: the other end of that of `ApplicationServer`.
 
     Raises:
         OSError: another process listens on the address, or threads cannot be started.
     """
     assert store.tools is not None
-    listener.listen(_BACKLOG)
+    for listener in listeners:
+        listener.listen(_BACKLOG)
     own_names = None
     if settings.dev or settings.root_secret_key == DEV_SECRET_KEY:
         own_names = [*settings.domains, *filter(None, (settings.website_host,))]
-    front = Front.start(store.tools.core, listener.fileno(), application.fileno(), {
-        "threads": _processors(),
+    front = Front.start(store.tools.core, [each.fileno() for each in listeners], application.fileno(), {
+        "threads": _processors(), "reserved": list(reserved_paths(settings)),
         "domains": list(settings.domains), "website_host": settings.website_host,
         "trusted_proxies": list(settings.trusted_proxies), "own_names": own_names,
         "body_budget": settings.body_budget, "max_head_size": settings.max_head_size,

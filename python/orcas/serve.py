@@ -57,8 +57,11 @@ def run(app: Orcas, announce: Announce) -> None:
     """
     settings = app.settings
     certificates = given_certificates(settings)
-    with bound(settings.host, settings.port) as listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(app, listener, certificates, announce))
+    with contextlib.ExitStack() as stack:
+        ports = [port for port in (settings.port, settings.console_port) if port is not None]
+        listeners = [stack.enter_context(bound(settings.host, port)) for port in ports]
+        runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
+        runner.run(_serve(app, listeners, certificates, announce))
 
 
 @contextlib.contextmanager
@@ -136,7 +139,9 @@ def address_of(url: str, settings: Settings, certificates: Certificates | None, 
     return Address(url, settings.region, None if certificates is None else certificates.current.digest, ca)
 
 
-async def _serve(app: Orcas, listener: socket.socket, certificates: Certificates | None, announce: Announce) -> None:
+async def _serve(
+    app: Orcas, listeners: list[socket.socket], certificates: Certificates | None, announce: Announce
+) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     server = _Server(app, app.settings, stopping)
@@ -160,7 +165,7 @@ async def _serve(app: Orcas, listener: socket.socket, certificates: Certificates
         gc.enable()
 
         # An unspecified address, such as 0.0.0.0, is not replaced.
-        url = server_url(*listener.getsockname()[:2], tls=certificates is not None)
+        url = server_url(*listeners[0].getsockname()[:2], tls=certificates is not None)
 
         def publish() -> Address:
             if server.front is not None and certificates is not None:
@@ -186,7 +191,7 @@ async def _serve(app: Orcas, listener: socket.socket, certificates: Certificates
         if certificates is not None:
             clocks.append(asyncio.create_task(_renew(certificates, publish)))
         try:
-            await server.serve_behind(listener, store)
+            await server.serve_behind(listeners, store)
         finally:
             for clock in clocks:
                 clock.cancel()
@@ -239,7 +244,7 @@ class _Server(ApplicationServer):
         # Without any, the server speaks plain HTTP.
         self.certificates: Certificates | None = None
         self.front: Front | None = None
-        self._listener: socket.socket | None = None
+        self._listeners: list[socket.socket] = []
         self._begin: Callable[[], Front] | None = None
 
     def certificate_state(self) -> tuple[float, bool] | None:
@@ -268,11 +273,11 @@ class _Server(ApplicationServer):
         self.should_exit = True
         self.stopping.set()
 
-    async def serve_behind(self, listener: socket.socket, store: OpenStore) -> None:
-        """Serve clients that connect to `listener`, until a signal."""
-        self._listener = listener
+    async def serve_behind(self, listeners: list[socket.socket], store: OpenStore) -> None:
+        """Serve clients that connect to `listeners`, until a signal."""
+        self._listeners = listeners
         self._begin = functools.partial(
-            start_front, self.settings, store, self.certificates, listener, self.listener_end
+            start_front, self.settings, store, self.certificates, listeners, self.listener_end
         )
         await self.serve()
 
@@ -293,9 +298,9 @@ class _Server(ApplicationServer):
         """Stop accepting and drain, the application last."""
         self.draining()
         if self.front is not None:
-            assert self._listener is not None
             # With those of the front, so that new clients are refused at once.
-            self._listener.close()
+            for listener in self._listeners:
+                listener.close()
             silence = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._report)
             try:
                 requests, unread = await asyncio.to_thread(self.front.stop, self.settings.drain_timeout_sec)

@@ -16,6 +16,7 @@ use orcas_front::{Certificate, FrontOptions, Limits, Proxies, TlsOptions, UnderW
 #[pyo3(from_item_all)]
 struct Options {
     threads: usize,
+    reserved: Vec<String>,
     domains: Vec<String>,
     website_host: Option<String>,
     trusted_proxies: Vec<String>,
@@ -40,6 +41,7 @@ impl TryFrom<Options> for FrontOptions {
                 body_sec: options.body_timeout_sec,
                 idle_sec: options.idle_timeout_sec,
             },
+            reserved: options.reserved,
             domains: options.domains,
             website_host: options.website_host,
             trusted_proxies: trusted_proxies.ok_or_else(|| PyValueError::new_err("a proxy is no network"))?,
@@ -74,29 +76,29 @@ pub struct Front {
 
 #[pymethods]
 impl Front {
-    /// Serves connections to a socket that listens already, until `stop`. The caller keeps the socket open until then. What
+    /// Serves connections to sockets that listen already, until `stop`. The caller keeps them open until then. What
     /// is not S3 is passed on over sockets, an end of each of which is sent over `application`. With `tls`, connections
     /// speak TLS.
     #[staticmethod]
-    #[pyo3(signature = (core, listener, application, options, tls = None))]
+    #[pyo3(signature = (core, listeners, application, options, tls = None))]
     #[expect(clippy::needless_pass_by_value, reason = "as Python passes it")]
     fn start(
         py: Python<'_>,
         core: PyRef<'_, Core>,
-        listener: i32,
+        listeners: Vec<i32>,
         application: i32,
         options: Options,
         tls: Option<Tls>,
     ) -> PyResult<Self> {
-        if listener < 0 || application < 0 {
+        if application < 0 || listeners.iter().any(|listener| *listener < 0) {
             return Err(PyValueError::new_err("a socket is closed"));
         }
         let (gateway, options, tls) = (core.gateway(), options.try_into()?, tls.map(TlsOptions::from));
         let started = py.detach(|| {
             // SAFETY: the caller keeps the sockets open during this call, which duplicates their descriptors.
-            let (listener, application) =
-                unsafe { (BorrowedFd::borrow_raw(listener), BorrowedFd::borrow_raw(application)) };
-            orcas_front::Front::start(gateway, listener, application, options, tls.as_ref())
+            let borrow = |number| unsafe { BorrowedFd::borrow_raw(number) };
+            let listeners: Vec<_> = listeners.into_iter().map(borrow).collect();
+            orcas_front::Front::start(gateway, &listeners, borrow(application), options, tls.as_ref())
         });
         Ok(Self { inner: started.map_err(PyOSError::new_err)? })
     }

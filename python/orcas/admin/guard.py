@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from orcas.edge import Refusal
@@ -18,6 +18,9 @@ from orcas.telemetry.reports import note_cause
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    # Scope, where the answer goes, status, code and message.
+    Refuse = Callable[[Scope, Send, int, str, str], Awaitable[None]]
 
 # Most bytes of a body.
 BODY_MAX: Final = 64 * 1024
@@ -41,9 +44,11 @@ class Gatekeeper(Protocol):
 class RootOnly:
     """ASGI middleware that passes on only requests of the root identity."""
 
-    def __init__(self, app: ASGIApp, gatekeeper: Callable[[], Gatekeeper]) -> None:
+    def __init__(self, app: ASGIApp, gatekeeper: Callable[[], Gatekeeper], refusal: Refuse | None = None) -> None:
+        """`refusal` answers with an error document, instead of that of the admin API."""
         self._app = app
         self._gatekeeper = gatekeeper
+        self._refuse = refusal or refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or refuse it."""
@@ -60,20 +65,22 @@ class RootOnly:
         except Refusal as refusal:
             # Others only get 403, whatever else is wrong with their request.
             status, code, message = refusal.args
-            await refuse(scope, send, status if status in _STATUSES_FOR_ROOT else 403, code, message)
+            await self._refuse(scope, send, status if status in _STATUSES_FOR_ROOT else 403, code, message)
             return
         if "\n" in scope["path"]:
             # Patterns of routes pass over a line end at the end of a path.
-            await refuse(scope, send, 404, "NotFound", "Not Found")
+            await self._refuse(scope, send, 404, "NotFound", "Not Found")
             return
         try:
             body = await collect(receive, BODY_MAX)
         except BodyError as error:
             if not error.is_cut_off:
-                await refuse(scope, send, 413, "EntityTooLarge", f"The body has more than {BODY_MAX} bytes.")
+                await self._refuse(scope, send, 413, "EntityTooLarge", f"The body has more than {BODY_MAX} bytes.")
             return
         if not hmac.compare_digest(hashlib.sha256(body).digest(), signed):
-            await refuse(scope, send, 403, "XAmzContentSHA256Mismatch", "The body is not the one that was signed.")
+            await self._refuse(
+                scope, send, 403, "XAmzContentSHA256Mismatch", "The body is not the one that was signed."
+            )
         else:
             await self._app(scope, replayed(body, receive), send)
 

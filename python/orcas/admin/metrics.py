@@ -83,6 +83,13 @@ class Reader:
             page = await run_in_threadpool(self._page(), openmetrics, around)
         return with_identities(with_origins(page, self._origins(), openmetrics=openmetrics), self._damaged())
 
+    async def answer(self, request: Request) -> Response:
+        """The page, in the format that the reader prefers."""
+        openmetrics = wants_openmetrics(request.headers.get("accept", ""))
+        text = await self.read(openmetrics=openmetrics)
+        kind = OPENMETRICS if openmetrics else TEXT
+        return Response(text, headers={"content-type": kind, "cache-control": "no-store"})
+
 
 def router(settings: Settings, reader: Reader) -> APIRouter:
     """The route."""
@@ -93,16 +100,13 @@ def router(settings: Settings, reader: Reader) -> APIRouter:
     @routes.get("/metrics", response_model=None, response_class=Response, responses=_ANSWERS)
     async def metrics(request: Request) -> Response:
         """All metrics, which docs/metrics.md describes: OpenMetrics, or the older text format of Prometheus."""
-        refusal = _refusal(settings.metrics_token, request.scope)
+        refusal = None if settings.metrics_public else _refusal(settings.metrics_token, request.scope)
         if refusal is not None:
             status, code, message = refusal
             note_cause(request.scope, code, message)
             headers = {"www-authenticate": "Bearer"} if status == 401 else None
             return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
-        openmetrics = wants_openmetrics(request.headers.get("accept", ""))
-        text = await reader.read(openmetrics=openmetrics)
-        kind = OPENMETRICS if openmetrics else TEXT
-        return Response(text, headers={"content-type": kind, "cache-control": "no-store"})
+        return await reader.answer(request)
 
     return routes
 

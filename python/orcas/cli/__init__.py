@@ -67,6 +67,15 @@ def _run(arguments: list[str], as_json: bool) -> int:
         # Imports allocate a lot and free little: collections would take a tenth of the start. The server turns them on.
         gc.disable()
         app = new_app()
+    elif arguments[:1] in (["minio"], ["server"]):
+        # The image of MinIO is told `server /data`.
+        arguments = ["minio", *arguments] if arguments[0] == "server" else arguments
+        from orcas.cli.app import new_app
+        from orcas.cli.server import minio
+
+        gc.disable()
+        app = new_app()
+        minio.add_to(app)
     else:
         from orcas.cli.commands import app
     usage: type[Exception] = typer.BadParameter.__mro__[1]

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import hashlib
+import json
 import logging
 import time
 from collections import deque
@@ -22,12 +24,13 @@ from orcas.errors import ConfigurationError
 from orcas.settings.config import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from orcas.edge import Response
     from orcas.settings.config import Settings
 
-    Perform = Callable[[str, bytes, list[tuple[bytes, bytes]], bytes], Awaitable[Response]]
+    # Method, path, headers, content and query.
+    Perform = Callable[[str, bytes, list[tuple[bytes, bytes]], bytes, bytes], Awaitable[Response]]
 
 # Seconds between two looks at what is due.
 _LOOK_SECONDS: Final = 1
@@ -35,6 +38,17 @@ _LOOK_SECONDS: Final = 1
 _RETRIED_MAX: Final = 16 * MIB
 # The path of a bucket, wherever the server listens.
 _HOST: Final = "localhost"
+
+# What everybody may do with a bucket and its objects, by the names of `mc anonymous set`.
+_READ: Final = (("s3:GetBucketLocation", "s3:ListBucket"), ("s3:GetObject",))
+_WRITE: Final = (
+    ("s3:GetBucketLocation", "s3:ListBucketMultipartUploads"),
+    ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:ListMultipartUploadParts", "s3:PutObject"),
+)
+_ACCESS: Final = {
+    "download": _READ, "upload": _WRITE,
+    "public": (("s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"), (*_READ[1], *_WRITE[1])),
+}  # fmt: skip
 
 log = logging.getLogger("orcas.access")
 
@@ -111,29 +125,65 @@ class LogDelivery:
         digest = await asyncio.to_thread(lambda: hashlib.md5(content, usedforsecurity=False).digest())
         md5 = base64.b64encode(digest)
         headers = [(b"content-md5", md5), (b"content-type", b"text/plain")]
-        return await _signed_put(self._settings, self._root, self._perform, path, headers, content)
+        return await _signed(self._settings, self._root, self._perform, "PUT", path, headers, content=content)
 
 
 async def create_buckets(settings: Settings, root: Signing, perform: Perform) -> None:
-    """Create the buckets of `ORCAS_BUCKETS` that do not exist.
+    """Create the buckets of `ORCAS_BUCKETS` that do not exist, with the policies that they ask for.
 
     Raises:
-        ConfigurationError: one cannot be created.
+        ConfigurationError: one cannot be created, or asks for an access that there is not.
     """
-    for name in settings.buckets:
-        response = await _signed_put(settings, root, perform, f"/{quote(name, safe='')}", [], b"")
-        if response.status >= 300 and _code(response) != "BucketAlreadyOwnedByYou":
+    ask = functools.partial(_signed, settings, root, perform)
+    for entry in settings.buckets:
+        name, _, access = entry.partition(":")
+        if access and access not in _ACCESS:
+            raise ConfigurationError(
+                f"ORCAS_BUCKETS has {entry!r}: behind a bucket stands one of {', '.join(_ACCESS)}, or nothing."
+            )
+        path = f"/{quote(name, safe='')}"
+        # In us-east-1, a bucket that exists can be created again.
+        if (await ask("HEAD", path)).status < 300:
+            continue
+        response = await ask("PUT", path)
+        if response.status < 300 and access:
+            # A new bucket lets nobody in, whatever its policy says.
+            response = await ask("DELETE", path, query="publicAccessBlock")
+            if response.status < 300:
+                response = await ask("PUT", path, query="policy", content=_policy(name, access))
+        if response.status >= 300:
             raise ConfigurationError(f"The bucket {name} of ORCAS_BUCKETS cannot be created: {_code(response)}.")
 
 
-async def _signed_put(
-    settings: Settings, root: Signing, perform: Perform, path: str, headers: list[tuple[bytes, bytes]], content: bytes
+def _policy(bucket: str, access: str) -> bytes:
+    """The policy that lets everybody in, as `mc anonymous set` writes it."""
+    of_bucket, of_objects = _ACCESS[access]
+    arn = f"arn:aws:s3:::{bucket}"
+    statements = [
+        {"Effect": "Allow", "Principal": {"AWS": ["*"]}, "Action": list(actions), "Resource": [resource]}
+        for actions, resource in ((of_bucket, arn), (of_objects, f"{arn}/*"))
+    ]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}).encode()
+
+
+async def _signed(
+    settings: Settings,
+    root: Signing,
+    perform: Perform,
+    method: str,
+    path: str,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+    *,
+    query: str = "",
+    content: bytes = b"",
 ) -> Response:
-    headers = [(b"host", _HOST.encode()), (b"content-length", b"%d" % len(content)), *headers]
+    sent = [(b"host", _HOST.encode()), (b"content-length", b"%d" % len(content)), *headers]
     keys = root.access_key, root.secret_key
-    signed = sign("PUT", path.encode(), b"", headers, "UNSIGNED-PAYLOAD", keys, settings.region, int(time.time()))
-    headers += [(name.encode(), value.encode()) for name, value in signed]
-    return await perform("PUT", path.encode(), headers, content)
+    signed = sign(
+        method, path.encode(), query.encode(), sent, "UNSIGNED-PAYLOAD", keys, settings.region, int(time.time())
+    )
+    sent += [(name.encode(), value.encode()) for name, value in signed]
+    return await perform(method, path.encode(), sent, content, query.encode())
 
 
 def _code(response: Response) -> str:

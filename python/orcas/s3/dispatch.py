@@ -206,18 +206,20 @@ class Dispatcher:
             await failed()
         return response
 
-    async def perform(self, method: str, raw_path: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> Response:
-        """The response to a signed upload by the server itself, which is counted, but in no log of requests."""
-        scope = {"method": method, "raw_path": raw_path, "query_string": b"", "headers": headers, "client": _ITSELF}
+    async def perform(
+        self, method: str, raw_path: bytes, headers: list[tuple[bytes, bytes]], body: bytes, query: bytes = b""
+    ) -> Response:
+        """The response to a signed request of the server itself, which is counted, but in no log of requests."""
+        scope = {"method": method, "raw_path": raw_path, "query_string": query, "headers": headers, "client": _ITSELF}
         admission = self._core.accept(scope, self._mount_length)
         response: Response | None = None
         try:
-            response = await self._upload(admission, body)
+            response = await self._perform(admission, scope, body)
         finally:
             self._core.finish(admission, response)
         return response
 
-    async def _upload(self, admission: Request | Form | Response | Postponed, body: bytes) -> Response:
+    async def _perform(self, admission: Request | Form | Response | Postponed, scope: Scope, body: bytes) -> Response:
         if not isinstance(admission, Request):
             if not isinstance(admission, Response):
                 raise TypeError("the server sends no forms, and root has signed what it sends")
@@ -228,7 +230,7 @@ class Dispatcher:
             piece = pieces.pop(0) if pieces else b""
             return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
 
-        return await self._store.execute(admission, receive)
+        return await self._execute(admission, scope, receive)
 
     async def _listens(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Answer the request if it is MinIO's ListenBucketNotification."""

@@ -146,8 +146,23 @@ class Settings(ObservabilitySettings):
         networks,
     )
     console: bool = _setting(True, "serve the web console under `/_orcas/console/`", boolean)
+    console_port: int | None = _setting(
+        None,
+        "another port to listen on, where the web console is what a browser finds first",
+        integer,
+        low=1,
+        high=65535,
+    )
+    minio: bool = _setting(
+        False,
+        "answer what MinIO answers below `/minio/`: health and metrics; a bucket cannot have this name then",
+        boolean,
+    )
     buckets: tuple[str, ...] = _setting(
-        (), "comma-separated buckets that the start creates if they do not exist", names
+        (),
+        "comma-separated buckets that the start creates if they do not exist; with `:download`, `:upload` or `:public` "
+        "behind its name, everybody may read a new bucket, write it, or both",
+        names,
     )
     root_access_key: str | None = _setting(
         None, "access key of the root identity; generated at the first start if not set", text,
@@ -356,6 +371,14 @@ def has_tls(settings: Settings) -> bool:
     return bool(settings.tls_cert_file) or settings.tls_self_signed
 
 
+def reserved_paths(settings: Settings) -> tuple[str, ...]:
+    """The paths below these are not S3's, nor are those of them that end without a slash.
+
+    The names of buckets have no underscore, so `/_orcas/` hides none from path-style clients.
+    """
+    return ("/_orcas/", "/minio") if settings.minio else ("/_orcas/",)
+
+
 def variable_name(name: str) -> str:
     """The environment variable of a setting: `port` is `ORCAS_PORT`."""
     return PREFIX + name.upper()
@@ -458,6 +481,11 @@ def _variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
             raise ConfigurationError(
                 f"{variable} is not a setting of this version{closest(variable, [*known, *secrets])}"
             )
+
+
+def variables_of(prefix: str) -> dict[str, str]:
+    """The variables of another program whose place this one takes: those that begin with `prefix`."""
+    return {name: value for name, value in os.environ.items() if name.startswith(prefix)}
 
 
 def set_by_variables() -> list[str]:

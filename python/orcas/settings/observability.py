@@ -26,6 +26,9 @@ class ObservabilitySettings:
         "bearer token that readers of the metrics must send; if not set, only clients on this machine may read them",
         text, secret=True, pattern=_TOKEN, requirement="16 to 256 visible ASCII characters",
     )  # fmt: skip
+    metrics_public: bool = setting(
+        False, "let everybody who reaches the server read the metrics, without a token", boolean
+    )
     metrics_buckets: int = setting(
         100, "maximum number of buckets that metrics name, those with the most bytes; all others are summed", integer,
         unit="buckets", low=0, high=10_000,

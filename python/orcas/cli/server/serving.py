@@ -31,16 +31,18 @@ from orcas.telemetry import logs
 from orcas.tools.salvage import in_words, readable_salvage, write_report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from orcas.control.files.address import Address
     from orcas.edge import SalvageReport
 
 log = logging.getLogger("orcas")
 
 
-def serve_command(resolved: Resolved, report: Path | None = None) -> None:
+def serve_command(resolved: Resolved, report: Path | None = None, then: Callable[[str], None] = lambda _: None) -> None:
     """Serve until a signal arrives. The ready line goes to stdout, everything else to stderr.
 
-    `report`: the file to which the findings of a salvage are written.
+    `report`: the file to which the findings of a salvage are written. `then` gets the URL after the ready line.
 
     Raises:
         OrcasError: the server cannot start.
@@ -54,6 +56,7 @@ def serve_command(resolved: Resolved, report: Path | None = None) -> None:
             _tell_salvage(store.salvage, report)
         sys.stdout.write(f"orcas ready {url}\n")
         sys.stdout.flush()
+        then(url)
         env = _env_command(settings, url)
         _tell_root_key(store, settings, env)
         if address.ca is not None:

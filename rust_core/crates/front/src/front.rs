@@ -32,11 +32,11 @@ pub struct Front {
 }
 
 impl Front {
-    /// Serves connections to `listener`, which listens already and outlives the front. What is not S3 is passed on over
+    /// Serves connections to `listeners`, which listen already and outlive the front. What is not S3 is passed on over
     /// sockets that are sent over `application`. With `tls`, connections speak TLS.
     pub fn start(
         gateway: Arc<Gateway>,
-        listener: BorrowedFd<'_>,
+        listeners: &[BorrowedFd<'_>],
         application: BorrowedFd<'_>,
         options: FrontOptions,
         tls: Option<&TlsOptions>,
@@ -55,12 +55,12 @@ impl Front {
             process: std::process::id(),
         };
         for context in &front.contexts {
-            let listener = listener.try_clone_to_owned()?;
-            rustix::io::ioctl_fionbio(&listener, true)?;
+            let listeners: Vec<_> = listeners.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
+            listeners.iter().try_for_each(|listener| rustix::io::ioctl_fionbio(listener, true))?;
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let (context, told) = (Arc::clone(context), told.clone());
             let thread = std::thread::Builder::new().name("orcas-front".into()).spawn(move || {
-                if let Err(error) = runtime.block_on(worker::run(context, listener, told)) {
+                if let Err(error) = runtime.block_on(worker::run(context, listeners, told)) {
                     tracing::error!(%error, "A thread of the listener has ended");
                 }
             })?;

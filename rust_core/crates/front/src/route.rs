@@ -12,8 +12,6 @@ use crate::head::Head;
 use orcas_http::raw_pairs;
 use orcas_s3::target::{hosted_bucket, hosted_website};
 
-/// What is not S3, unless the host is a bucket.
-const RESERVED: &str = "/_orcas/";
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
 /// Whether the application answers this.
@@ -26,7 +24,7 @@ pub fn is_for_application(shared: &Shared, head: &Head) -> bool {
         return true;
     }
     let query = head.query().as_bytes();
-    let is_reserved = || head.path().starts_with(RESERVED) && !names_bucket(shared, head.host());
+    let is_reserved = || is_below(head.path(), &options.reserved) && !names_bucket(shared, head.host());
     let is_query = || head.path() == "/" && is_query(head, query) && !names_bucket(shared, head.host());
     let is_visit = || head.path() == "/" && query.is_empty() && is_browser(head);
     let listens = || {
@@ -37,6 +35,14 @@ pub fn is_for_application(shared: &Shared, head: &Head) -> bool {
     let is_foreign =
         || options.own_names.as_ref().is_some_and(|names| !is_own(head.host(), names, options.website_host.as_deref()));
     is_reserved() || is_query() || is_visit() || listens() || is_foreign()
+}
+
+/// Whether a path is below one of these, or one of those that end without a slash.
+fn is_below(path: &str, reserved: &[String]) -> bool {
+    reserved.iter().any(|it| {
+        let rest = path.strip_prefix(it.as_str());
+        rest.is_some_and(|rest| it.ends_with('/') || rest.is_empty() || rest.starts_with('/'))
+    })
 }
 
 /// Whether the request is for a service that is neither S3 nor one of the application: it says so in a form that the
@@ -73,7 +79,7 @@ fn is_known(method: &Method) -> bool {
     )
 }
 
-/// Whether Host names a bucket or its website, so that `/_orcas/…` is a key of it.
+/// Whether Host names a bucket or its website, so that what is reserved elsewhere is a key of it.
 fn names_bucket(shared: &Shared, host: &[u8]) -> bool {
     let website = shared.options.website_host.as_deref();
     website.is_some_and(|website| hosted_website(host, website).is_some())

@@ -1,9 +1,11 @@
-//! One runtime thread: accepts connections from the shared socket and serves them.
+//! One runtime thread: accepts connections from the shared sockets and serves them.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::task::{self, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -41,15 +43,19 @@ pub enum Phase {
     Cut,
 }
 
-/// Serves until `phase` says otherwise. `listener` stays open in whoever has lent it.
-pub async fn run(context: Arc<Context>, listener: OwnedFd, mut phase: watch::Receiver<Phase>) -> io::Result<()> {
+/// Serves until `phase` says otherwise. The sockets stay open in whoever has lent them.
+pub async fn run(context: Arc<Context>, listeners: Vec<OwnedFd>, mut phase: watch::Receiver<Phase>) -> io::Result<()> {
     let distributing = tokio::spawn(Arc::clone(&context.waits).distribute());
     let ticking = tokio::spawn(tick(Arc::clone(&context)));
-    let listener = TcpListener::from_std(listener.into())?;
+    let listeners: Vec<_> =
+        listeners.into_iter().map(|listener| TcpListener::from_std(listener.into())).collect::<io::Result<_>>()?;
+    // None of the sockets waits for another that is busy.
+    let mut turn = 0;
     while *phase.borrow() == Phase::Serve {
+        turn += 1;
         tokio::select! {
             _ = phase.changed() => {}
-            accepted = listener.accept() => match accepted {
+            accepted = poll_fn(|context| accept(&listeners, turn, context)) => match accepted {
                 Ok((stream, peer)) => begin(&context, stream, peer),
                 Err(error) if is_of_connection(&error) => {}
                 Err(error) => {
@@ -59,7 +65,7 @@ pub async fn run(context: Arc<Context>, listener: OwnedFd, mut phase: watch::Rec
             },
         }
     }
-    drop(listener);
+    drop(listeners);
     context.conns().iter().for_each(|conn| conn.drain());
     let (mut left, draining) = (FAREWELL_LOOKS, Instant::now());
     while context.count_conns() > 0 && left > 0 {
@@ -77,6 +83,17 @@ pub async fn run(context: Arc<Context>, listener: OwnedFd, mut phase: watch::Rec
     ticking.abort();
     distributing.abort();
     Ok(())
+}
+
+/// A connection to any of them. Which is asked first depends on `turn`.
+fn accept(
+    listeners: &[TcpListener],
+    turn: usize,
+    context: &mut task::Context<'_>,
+) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+    let in_turn = listeners.iter().cycle().skip(turn % listeners.len().max(1)).take(listeners.len());
+    let ready = in_turn.map(|listener| listener.poll_accept(context)).find(Poll::is_ready);
+    ready.unwrap_or(Poll::Pending)
 }
 
 fn begin(context: &Arc<Context>, stream: TcpStream, peer: SocketAddr) {

@@ -7,7 +7,9 @@ pub struct FrontOptions {
     /// Threads, each with an event loop of its own.
     pub threads: usize,
     pub limits: Limits,
-    /// Names below which buckets are hosts, and that of websites: `/_orcas/` is a key there.
+    /// The paths below these are not S3's, nor are those of them that end without a slash.
+    pub reserved: Vec<String>,
+    /// Names below which buckets are hosts, and that of websites: no path is reserved there.
     pub domains: Vec<String>,
     pub website_host: Option<String>,
     /// Whose word counts about where a request comes from.

@@ -77,6 +77,7 @@ impl Server {
         let gateway = Gateway::new(engine.handle(), options::options(), identities).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut front_options = FrontOptions {
+            reserved: vec!["/_orcas/".into()],
             threads: 2,
             limits: Limits { head_size_max: 8192, head_sec: 60, body_sec: 60, idle_sec: 60 },
             domains: Vec::new(),
@@ -87,7 +88,7 @@ impl Server {
         };
         change(&mut front_options);
         let (way, application) = UnixStream::pair().unwrap();
-        let front = Front::start(Arc::clone(&gateway), listener.as_fd(), way.as_fd(), front_options, None).unwrap();
+        let front = Front::start(Arc::clone(&gateway), &[listener.as_fd()], way.as_fd(), front_options, None).unwrap();
         let server = Self { front, gateway, engine: Some(engine), listener, application, _directory: directory };
         assert_eq!(server.ask("PUT", "/bucket", "", &[], b"").status, 200);
         // The end of that connection arrives some time later.

@@ -1,0 +1,117 @@
+"""`orcas minio server`: the server, started as one starts MinIO's."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import logging
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from orcas.errors import ConfigurationError, UsageError
+
+if TYPE_CHECKING:
+    from orcas.minio.environment import Wanted, Webhook
+    from orcas.settings.config import Settings
+
+_PASSED_ON: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+_USAGE: Final = (
+    "Usage: orcas minio server [--address ADDRESS:PORT] [--console-address ADDRESS:PORT] [--certs-dir DIR] DIR"
+)
+
+log = logging.getLogger("orcas.minio")
+
+Command = Annotated[list[str] | None, typer.Argument(metavar="server [FLAGS] DIR", help="As those of `minio`.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(context_settings=_PASSED_ON)(minio)
+
+
+def minio(command: Command = None) -> None:
+    """Run the server in place of a MinIO server: with its command line, its variables and its ports.
+
+    The keys are MINIO_ROOT_USER and MINIO_ROOT_PASSWORD. Flags and variables that have no effect here are named once at
+    the start.
+
+    Examples:
+
+        orcas minio server /data
+
+        orcas minio server /data --address :9000 --console-address :9001
+    """
+    words = command or []
+    if words[:1] in (["--version"], ["-v"]):
+        from orcas.cli.app import print_version
+
+        print_version()
+        return
+    if words[:1] != ["server"]:
+        raise UsageError(
+            "Only `minio server` is here: `orcas --help` lists the other commands, and `mc` is a client of its own."
+        )
+    if set(words) & {"-h", "--help"}:
+        sys.stdout.write(f"{_USAGE}\n")
+        return
+    _serve(words[1:])
+
+
+def _serve(arguments: list[str]) -> None:
+    from orcas.cli.server.serving import serve_command
+    from orcas.minio.environment import PREFIX, wanted
+    from orcas.settings.config import resolve, variables_of
+
+    made = wanted(arguments, variables_of(PREFIX))
+    with contextlib.ExitStack() as stack:
+        if made.webhooks:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="orcas-minio-")))
+            made.settings["event_targets_file"] = _write_targets(directory, made.webhooks)
+        resolved = resolve(made.settings)
+        serve_command(resolved, then=lambda url: _tell(made, resolved.settings, url))
+
+
+def _write_targets(directory: Path, webhooks: list[Webhook]) -> Path:
+    from orcas.settings.config import set_by_variables
+
+    if "event_targets_file" in set_by_variables():
+        raise ConfigurationError(
+            "ORCAS_EVENT_TARGETS_FILE and MINIO_NOTIFY_WEBHOOK variables are both set: set only one of them."
+        )
+    lines = []
+    for webhook in webhooks:
+        # Strings of JSON are strings of TOML. Receivers of MinIO do not look at signatures.
+        lines += [
+            f"[{json.dumps(webhook.name)}]",
+            f"url = {json.dumps(webhook.endpoint)}",
+            f"secret = {json.dumps(base64.b64encode(secrets.token_bytes(32)).decode())}",
+            "private = true",
+        ]
+        if webhook.token is not None:
+            value = webhook.token if " " in webhook.token else f"Bearer {webhook.token}"
+            lines.append(f"authorization = {json.dumps(value)}")
+    path = directory / "targets.toml"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _tell(made: Wanted, settings: Settings, url: str) -> None:
+    """Say what people and scripts look for in the output of MinIO, and what has no effect."""
+    sys.stdout.write(f"API: {url}\n")
+    if settings.console:
+        place, port = url, settings.console_port
+        if port is not None:
+            place = f"{url.rpartition(':')[0]}:{port}"
+        sys.stdout.write(f"WebUI: {place}{'' if port is not None else '/_orcas/console/'}\n")
+    sys.stdout.flush()
+    if made.unused:
+        log.warning("Without effect here: %s", ", ".join(dict.fromkeys(made.unused)))
+    if made.has_default_keys:
+        log.warning("The keys are the published ones of MinIO: set MINIO_ROOT_USER and MINIO_ROOT_PASSWORD")

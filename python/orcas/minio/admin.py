@@ -1,0 +1,495 @@
+"""The part of MinIO's admin API that sets a server up: users, policies, access keys, and what `mc admin info` shows.
+
+Each order is one of IAM's actions, or several that are done together; root alone may give it. Bodies with secrets are
+encrypted with root's (`orcas.minio.sealed`). https://github.com/minio/madmin-go
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import parse_qs, unquote
+
+from orcas.admin.guard import RootOnly
+from orcas.control.identities.failures import IamError
+from orcas.errors import UnavailableError
+from orcas.http.bodies import collect
+from orcas.minio.policies import BUILT_IN
+from orcas.minio.sealed import SealedError, opened, sealed
+from orcas.telemetry.reports import note_cause
+from orcas.version import orcas_version
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from orcas.admin.tools import Tools
+
+PREFIX: Final = "/minio/admin/"
+_VERSIONS: Final = ("v3", "v4")
+_BODY_MAX: Final = 64 * 1024
+# Entries of a list of IAM in one answer.
+_PAGE: Final = 1000
+_NOT_HERE: Final = "Orcas has no such order of MinIO's admin API: `orcas --help` lists its own commands."
+# What MinIO says of a key that does not expire.
+_NEVER: Final = "1970-01-01T00:00:00Z"
+_EVERYTHING: Final = {
+    "Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["*"], "Resource": ["*"]}],
+}  # fmt: skip
+_NO_CIPHER: Final = "MinIO's admin API needs the package cryptography: pip install 'orcas-s3[tls]'."
+
+
+class Root(Protocol):
+    """Who gives orders."""
+
+    @property
+    def access_key(self) -> str:
+        """The access key."""
+
+    @property
+    def secret_key(self) -> str:
+        """Its secret."""
+
+
+class OrderError(Exception):
+    """An order cannot be carried out: status, code and message."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+
+
+# What an order answers: nothing, a document, or, encrypted, a document.
+_Answer = tuple[dict[str, Any] | None, bool]
+_NOTHING: Final[_Answer] = (None, False)
+
+
+class MinioAdmin:
+    """The ASGI application below `/minio/admin/`. `tools` and `root` are called for each request."""
+
+    def __init__(self, tools: Callable[[], Tools], root: Callable[[], Root]) -> None:
+        self._tools = tools
+        self._root = root
+        # Deriving a key takes 64 MiB.
+        self._turn = asyncio.Lock()
+        self._guarded = RootOnly(self._answer, lambda: tools().core, _refuse)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._guarded(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        version, _, name = scope["path"].partition(PREFIX)[2].partition("/")
+        order = _ORDERS.get((scope["method"], name)) if version in _VERSIONS else None
+        try:
+            if order is None:
+                raise OrderError(501, "NotImplemented", _NOT_HERE)
+            if find_spec("cryptography") is None:
+                raise OrderError(501, "NotImplemented", _NO_CIPHER)
+            given = _Given(self, scope, await collect(receive, _BODY_MAX))
+            document, is_sealed = await order(given)
+        except OrderError as error:
+            await _refuse(scope, send, error.status, error.code, error.message)
+            return
+        except IamError as error:
+            await _refuse(scope, send, error.status, error.code, error.message)
+            return
+        except UnavailableError as error:
+            await _refuse(scope, send, 503, "StoreError", str(error))
+            return
+        body = b"" if document is None else json.dumps(document).encode()
+        if is_sealed:
+            body = await self.seal(body)
+        await _send(scope, send, 204 if order is _delete_service_account else 200, body)
+
+    def is_root(self, access_key: str) -> bool:
+        """Whether it is root's."""
+        return access_key == self._root().access_key
+
+    async def seal(self, content: bytes) -> bytes:
+        """The body of an answer that is encrypted."""
+        async with self._turn:
+            return await asyncio.to_thread(sealed, self._root().secret_key, content)
+
+    async def open(self, body: bytes) -> dict[str, Any]:
+        """The document in an encrypted body.
+
+        Raises:
+            OrderError: it is not encrypted with root's secret, or has no document.
+        """
+        async with self._turn:
+            try:
+                document = json.loads(await asyncio.to_thread(opened, self._root().secret_key, body))
+            except (SealedError, ValueError):
+                document = None
+        if not isinstance(document, dict):
+            raise OrderError(400, "InvalidRequest", "The body is not encrypted with the secret that signs the request.")
+        return document
+
+    async def perform(self, action: str, scope: Scope, **parameters: Any) -> dict[str, Any]:
+        """The answer of an action of IAM, by root."""
+        identities = self._tools().identities
+        if identities is None:
+            raise OrderError(409, "NoIdentities", "A store that is open for salvage has no identities but root.")
+        client = scope.get("client")
+        context = {"aws:SourceIp": [client[0]]} if client else {}
+        return await (await identities.identities()).perform(action, parameters, context=context)
+
+    async def perform_all(self, steps: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Actions of IAM, by root: all of them or none."""
+        identities = self._tools().identities
+        if identities is None:
+            raise OrderError(409, "NoIdentities", "A store that is open for salvage has no identities but root.")
+        await (await identities.identities()).perform_all(list(steps))
+
+    async def stats(self) -> dict[str, Any]:
+        """What `mc admin info` shows."""
+        stats = await asyncio.to_thread(self._tools().core.stats)
+        server = {"state": "online", "endpoint": "orcas", "version": f"orcas {orcas_version()}", "drives": []}
+        return {
+            "mode": "online",
+            "deploymentID": stats["store"],
+            "buckets": {"count": len(stats["buckets"])},
+            "objects": {"count": sum(bucket["objects"] for bucket in stats["buckets"])},
+            "usage": {"size": stats["totals"]["logical"]},
+            "backend": {"backendType": "FS"},
+            "servers": [server],
+        }
+
+
+class _Given:
+    """One order: its parameters and its body, and what carries it out."""
+
+    def __init__(self, admin: MinioAdmin, scope: Scope, body: bytes) -> None:
+        self.admin, self.body, self._scope = admin, body, scope
+        self._parameters = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+
+    def text(self, name: str) -> str:
+        """A parameter, which must be there."""
+        found = self.texts(name)
+        if not found:
+            raise OrderError(400, "InvalidArgument", f"The parameter {name} is missing.")
+        return found[0]
+
+    def texts(self, name: str) -> list[str]:
+        """All values of a parameter."""
+        return [value for value in self._parameters.get(name, []) if value]
+
+    async def document(self) -> dict[str, Any]:
+        """The document in the body, which is encrypted."""
+        return await self.admin.open(self.body)
+
+    async def ask(self, action: str, **parameters: Any) -> dict[str, Any]:
+        """The answer of an action of IAM."""
+        return await self.admin.perform(action, self._scope, **parameters)
+
+    async def all(self, action: str, entries: str, **parameters: Any) -> list[dict[str, Any]]:
+        """All entries of a list of IAM."""
+        found: list[dict[str, Any]] = []
+        marker: dict[str, Any] = {}
+        while True:
+            page = await self.ask(action, MaxItems=_PAGE, **parameters, **marker)
+            found += page[entries]
+            if not page.get("IsTruncated"):
+                return found
+            marker = {"Marker": page["Marker"]}
+
+    async def policies(self) -> dict[str, str]:
+        """The ARNs of the policies of this server, by name."""
+        known = await self.all("ListPolicies", "Policies", Scope="Local")
+        return {str(each["PolicyName"]): str(each["Arn"]) for each in known}
+
+    async def arn_of(self, name: str) -> str:
+        """The ARN of a policy. One that MinIO brings along is made when it is first used."""
+        known = await self.policies()
+        if name in known:
+            return known[name]
+        if name not in BUILT_IN:
+            raise OrderError(404, "XMinioAdminNoSuchPolicy", f"The policy {name} does not exist.")
+        made = await self.ask("CreatePolicy", PolicyName=name, PolicyDocument=json.dumps(BUILT_IN[name]))
+        arn: str = made["Policy"]["Arn"]
+        return arn
+
+    async def has_user(self, name: str) -> bool:
+        """Whether there is a user with this name."""
+        try:
+            await self.ask("GetUser", UserName=name)
+        except IamError as error:
+            if error.code != "NoSuchEntity":
+                raise
+            return False
+        return True
+
+    async def check_user(self, name: str) -> None:
+        """Refuse an order about a user that does not exist."""
+        if not await self.has_user(name):
+            raise OrderError(404, "XMinioAdminNoSuchUser", f"The user {name} does not exist.")
+
+    async def shown_user(self, name: str) -> dict[str, Any]:
+        """A user as MinIO shows it: enabled as long as the key of its name is."""
+        keys = await self.all("ListAccessKeys", "AccessKeyMetadata", UserName=name)
+        policies = await self.all("ListAttachedUserPolicies", "AttachedPolicies", UserName=name)
+        groups = await self.all("ListGroupsForUser", "Groups", UserName=name)
+        is_active = any(key["AccessKeyId"] == name and key["Status"] == "Active" for key in keys)
+        return {
+            "policyName": ",".join(sorted(each["PolicyName"] for each in policies)),
+            "status": "enabled" if is_active else "disabled",
+            "memberOf": [each["GroupName"] for each in groups],
+        }
+
+    async def service_accounts(self, user: str) -> list[dict[str, Any]]:
+        """The access keys of a user beside the one of its name."""
+        keys = await self.all("ListAccessKeys", "AccessKeyMetadata", UserName=user)
+        return [
+            {
+                "parentUser": user,
+                "accountStatus": "on" if key["Status"] == "Active" else "off",
+                "impliedPolicy": False,
+                "accessKey": key["AccessKeyId"],
+                "expiration": _NEVER,
+            }
+            for key in keys
+            if key["AccessKeyId"] != user
+        ]
+
+    async def owner_of(self, access_key: str) -> str:
+        """The user who has an access key."""
+        try:
+            found: str = (await self.ask("GetAccessKeyLastUsed", AccessKeyId=access_key))["UserName"]
+        except IamError as error:
+            raise OrderError(404, "XMinioInvalidIAMCredentials", error.message) from None
+        return found
+
+
+async def _add_user(given: _Given) -> _Answer:
+    name, document = given.text("accessKey"), await given.document()
+    secret, status, policy = (document.get(key) for key in ("secretKey", "status", "policy"))
+    if not isinstance(secret, str):
+        raise OrderError(400, "InvalidArgument", "A user needs a secretKey.")
+    steps: list[tuple[str, dict[str, Any]]] = []
+    if await given.has_user(name):
+        keys = await given.all("ListAccessKeys", "AccessKeyMetadata", UserName=name)
+        if any(key["AccessKeyId"] == name for key in keys):
+            steps.append(("DeleteAccessKey", {"UserName": name, "AccessKeyId": name}))
+    else:
+        steps.append(("CreateUser", {"UserName": name}))
+    steps.append(("CreateAccessKey", {"UserName": name, "AccessKeyId": name, "SecretAccessKey": secret}))
+    if status == "disabled":
+        steps.append(("UpdateAccessKey", {"UserName": name, "AccessKeyId": name, "Status": "Inactive"}))
+    if policy:
+        arns = [await given.arn_of(each) for each in str(policy).split(",")]
+        steps += [("AttachUserPolicy", {"UserName": name, "PolicyArn": arn}) for arn in arns]
+    await given.admin.perform_all(steps)
+    return _NOTHING
+
+
+async def _remove_user(given: _Given) -> _Answer:
+    name = given.text("accessKey")
+    await given.check_user(name)
+    of_user = {"UserName": name}
+    keys = await given.all("ListAccessKeys", "AccessKeyMetadata", UserName=name)
+    attached = await given.all("ListAttachedUserPolicies", "AttachedPolicies", UserName=name)
+    inline = await given.all("ListUserPolicies", "PolicyNames", UserName=name)
+    groups = await given.all("ListGroupsForUser", "Groups", UserName=name)
+    steps: list[tuple[str, dict[str, Any]]] = [
+        *(("DeleteAccessKey", {**of_user, "AccessKeyId": key["AccessKeyId"]}) for key in keys),
+        *(("DetachUserPolicy", {**of_user, "PolicyArn": policy["PolicyArn"]}) for policy in attached),
+        *(("DeleteUserPolicy", {**of_user, "PolicyName": policy}) for policy in inline),
+        *(("RemoveUserFromGroup", {**of_user, "GroupName": group["GroupName"]}) for group in groups),
+        ("DeleteUser", of_user),
+    ]
+    await given.admin.perform_all(steps)
+    return _NOTHING
+
+
+async def _list_users(given: _Given) -> _Answer:
+    users = await given.all("ListUsers", "Users")
+    return {user["UserName"]: await given.shown_user(user["UserName"]) for user in users}, True
+
+
+async def _user_info(given: _Given) -> _Answer:
+    name = given.text("accessKey")
+    await given.check_user(name)
+    return await given.shown_user(name), False
+
+
+async def _set_user_status(given: _Given) -> _Answer:
+    name, status = given.text("accessKey"), given.text("status")
+    if status not in ("enabled", "disabled"):
+        raise OrderError(400, "InvalidArgument", "The status is enabled or disabled.")
+    await given.check_user(name)
+    wanted = "Active" if status == "enabled" else "Inactive"
+    await given.ask("UpdateAccessKey", UserName=name, AccessKeyId=name, Status=wanted)
+    return _NOTHING
+
+
+async def _add_policy(given: _Given) -> _Answer:
+    name, document = given.text("name"), given.body.decode("utf-8", errors="replace")
+    known = await given.policies()
+    if name not in known:
+        await given.ask("CreatePolicy", PolicyName=name, PolicyDocument=document)
+        return _NOTHING
+    versions = await given.all("ListPolicyVersions", "Versions", PolicyArn=known[name])
+    others = [version["VersionId"] for version in versions if not version["IsDefaultVersion"]]
+    steps: list[tuple[str, dict[str, Any]]] = [
+        ("DeletePolicyVersion", {"PolicyArn": known[name], "VersionId": other}) for other in others
+    ]
+    new = {"PolicyArn": known[name], "PolicyDocument": document, "SetAsDefault": True}
+    await given.admin.perform_all([*steps, ("CreatePolicyVersion", new)])
+    return _NOTHING
+
+
+async def _remove_policy(given: _Given) -> _Answer:
+    name = given.text("name")
+    known = await given.policies()
+    if name not in known:
+        raise OrderError(404, "XMinioAdminNoSuchPolicy", f"The policy {name} does not exist.")
+    versions = await given.all("ListPolicyVersions", "Versions", PolicyArn=known[name])
+    steps: list[tuple[str, dict[str, Any]]] = [
+        ("DeletePolicyVersion", {"PolicyArn": known[name], "VersionId": version["VersionId"]})
+        for version in versions
+        if not version["IsDefaultVersion"]
+    ]
+    await given.admin.perform_all([*steps, ("DeletePolicy", {"PolicyArn": known[name]})])
+    return _NOTHING
+
+
+async def _document_of(given: _Given, arn: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a policy says, and when that was written."""
+    policy = (await given.ask("GetPolicy", PolicyArn=arn))["Policy"]
+    version = await given.ask("GetPolicyVersion", PolicyArn=arn, VersionId=policy["DefaultVersionId"])
+    # Encoded, as AWS has it.
+    return json.loads(unquote(version["PolicyVersion"]["Document"])), policy
+
+
+async def _list_policies(given: _Given) -> _Answer:
+    known = await given.policies()
+    return BUILT_IN | {name: (await _document_of(given, arn))[0] for name, arn in known.items()}, False
+
+
+async def _policy_info(given: _Given) -> _Answer:
+    name = given.text("name")
+    known = await given.policies()
+    if name in known:
+        document, policy = await _document_of(given, known[name])
+        dates = {"CreateDate": policy["CreateDate"], "UpdateDate": policy["UpdateDate"]}
+        return {"PolicyName": name, "Policy": document, **dates}, False
+    if name not in BUILT_IN:
+        raise OrderError(404, "XMinioAdminNoSuchPolicy", f"The policy {name} does not exist.")
+    return {"PolicyName": name, "Policy": BUILT_IN[name]}, False
+
+
+async def _change_policies(given: _Given, *, attach: bool) -> _Answer:
+    document = await given.document()
+    policies, user, group = (document.get(key) for key in ("policies", "user", "group"))
+    if not isinstance(policies, list) or not policies or bool(user) == bool(group):
+        raise OrderError(400, "InvalidRequest", "Name policies, and a user or a group.")
+    kind, name = ("User", user) if user else ("Group", group)
+    attached = await given.all(f"ListAttached{kind}Policies", "AttachedPolicies", **{f"{kind}Name": name})
+    present = {each["PolicyName"]: each["PolicyArn"] for each in attached}
+    changed = [str(each) for each in policies if (str(each) in present) != attach]
+    if not changed:
+        message = "The specified policy change is already in effect."
+        raise OrderError(400, "XMinioAdminPolicyChangeAlreadyApplied", message)
+    action = f"{'Attach' if attach else 'Detach'}{kind}Policy"
+    arns = [present[each] if each in present else await given.arn_of(each) for each in changed]
+    await given.admin.perform_all((action, {f"{kind}Name": name, "PolicyArn": arn}) for arn in arns)
+    return {"policiesAttached" if attach else "policiesDetached": changed}, True
+
+
+async def _attach(given: _Given) -> _Answer:
+    return await _change_policies(given, attach=True)
+
+
+async def _detach(given: _Given) -> _Answer:
+    return await _change_policies(given, attach=False)
+
+
+async def _add_service_account(given: _Given) -> _Answer:
+    document = await given.document()
+    if document.get("expiration"):
+        raise OrderError(501, "NotImplemented", "Access keys do not expire: use temporary credentials (AssumeRole).")
+    user = document.get("targetUser")
+    parameters: dict[str, Any] = {}
+    if user and not given.admin.is_root(user):
+        # With a policy of its own, whatever that says, it does not count as one of the two keys of the user.
+        parameters = {"UserName": user, "SessionPolicy": json.dumps(document.get("policy") or _EVERYTHING)}
+    elif document.get("policy"):
+        raise OrderError(400, "InvalidRequest", "A key of root has no policy: make it for a user.")
+    if document.get("accessKey") or document.get("secretKey"):
+        parameters |= {"AccessKeyId": document.get("accessKey"), "SecretAccessKey": document.get("secretKey")}
+    key = (await given.ask("CreateAccessKey", **parameters))["AccessKey"]
+    made = {"accessKey": key["AccessKeyId"], "secretKey": key["SecretAccessKey"], "expiration": _NEVER}
+    return {"credentials": made}, True
+
+
+async def _list_service_accounts(given: _Given) -> _Answer:
+    user = given.text("user")
+    await given.check_user(user)
+    return {"accounts": await given.service_accounts(user)}, True
+
+
+async def _list_access_keys(given: _Given) -> _Answer:
+    named = given.texts("users")
+    users = named or [user["UserName"] for user in await given.all("ListUsers", "Users")]
+    found = {}
+    for user in users:
+        await given.check_user(user)
+        found[user] = {"serviceAccounts": await given.service_accounts(user), "stsKeys": None}
+    return found, True
+
+
+async def _service_account_info(given: _Given) -> _Answer:
+    key = given.text("accessKey")
+    user = await given.owner_of(key)
+    shown = [each for each in await given.service_accounts(user) if each["accessKey"] == key]
+    if not shown:
+        raise OrderError(404, "XMinioInvalidIAMCredentials", f"{key} is no service account.")
+    return shown[0], True
+
+
+async def _delete_service_account(given: _Given) -> _Answer:
+    key = given.text("accessKey")
+    user = await given.owner_of(key)
+    await given.ask("DeleteAccessKey", UserName=user, AccessKeyId=key)
+    return _NOTHING
+
+
+async def _info(given: _Given) -> _Answer:
+    return await given.admin.stats(), False
+
+
+_Order = Callable[[_Given], Awaitable[_Answer]]
+_ORDERS: Final[dict[tuple[str, str], _Order]] = {
+    ("GET", "info"): _info,
+    ("PUT", "add-user"): _add_user,
+    ("DELETE", "remove-user"): _remove_user,
+    ("GET", "list-users"): _list_users,
+    ("GET", "user-info"): _user_info,
+    ("PUT", "set-user-status"): _set_user_status,
+    ("PUT", "add-canned-policy"): _add_policy,
+    ("DELETE", "remove-canned-policy"): _remove_policy,
+    ("GET", "list-canned-policies"): _list_policies,
+    ("GET", "info-canned-policy"): _policy_info,
+    ("POST", "idp/builtin/policy/attach"): _attach,
+    ("POST", "idp/builtin/policy/detach"): _detach,
+    ("PUT", "add-service-account"): _add_service_account,
+    ("GET", "list-service-accounts"): _list_service_accounts,
+    ("GET", "list-access-keys-bulk"): _list_access_keys,
+    ("GET", "info-service-account"): _service_account_info,
+    ("GET", "info-access-key"): _service_account_info,
+    ("DELETE", "delete-service-account"): _delete_service_account,
+}
+
+
+async def _refuse(scope: Scope, send: Send, status: int, code: str, message: str) -> None:
+    note_cause(scope, code, message)
+    await _send(scope, send, status, json.dumps({"Code": code, "Message": message}).encode())
+
+
+async def _send(scope: Scope, send: Send, status: int, body: bytes) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})

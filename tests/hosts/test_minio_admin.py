@@ -1,0 +1,211 @@
+"""MinIO's admin API: who may give orders, and what becomes of wrong ones. Clients are in tests/clients."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from botocore.exceptions import ClientError
+from tests.fixtures.signing import Identity, signed_headers
+from tests.hosts.test_minio import KEYS, Running, running
+
+from orcas.minio.sealed import opened, sealed
+
+SECRET = KEYS[1]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(
+        tmp_path_factory.mktemp("admin"),
+        MINIO_ROOT_USER=KEYS[0], MINIO_ROOT_PASSWORD=SECRET, MINIO_DEFAULT_BUCKETS="images",
+    ) as found:  # fmt: skip
+        yield found
+
+
+def order(
+    server: Running, method: str, path: str, body: bytes = b"", keys: tuple[str, str] | None = KEYS, region: str = "",
+    sent: bytes | None = None, **parameters: str,
+) -> tuple[int, bytes]:  # fmt: skip
+    """One order. `sent`: another body than the one that is signed."""
+    query = "&".join(f"{key}={quote(value, safe='')}" for key, value in sorted(parameters.items()))
+    target = f"/minio/admin/v3/{path}{'?' if query else ''}{query}"
+    headers = {"host": f"127.0.0.1:{server.port}"}
+    if keys is not None:
+        identity = Identity(*keys, region)
+        headers = signed_headers(identity, method, f"http://127.0.0.1:{server.port}{target}", headers, body)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    try:
+        connection.request(method, target, body if sent is None else sent, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def refused(answer: tuple[int, bytes]) -> tuple[int, str]:
+    status, body = answer
+    return status, json.loads(body)["Code"]
+
+
+def enclosed(document: dict[str, Any]) -> bytes:
+    return sealed(SECRET, json.dumps(document).encode())
+
+
+def shown(answer: tuple[int, bytes]) -> Any:
+    status, body = answer
+    assert status == 200, body
+    return json.loads(opened(SECRET, body))
+
+
+def test_a_user_is_made_limited_and_removed(server: Running) -> None:
+    user = {"accessKey": "alice"}
+    assert order(server, "PUT", "add-user", enclosed({"secretKey": "alices-secret", "status": "enabled"}), **user) == (
+        200,
+        b"",
+    )
+    attached = {"policies": ["readwrite"], "user": "alice"}
+    body = enclosed(attached)
+    assert shown(order(server, "POST", "idp/builtin/policy/attach", body)) == {"policiesAttached": ["readwrite"]}
+    alice = server.client(("alice", "alices-secret"))
+    alice.put_object(Bucket="images", Key="k", Body=b"content")
+    facts = {"policyName": "readwrite", "status": "enabled", "memberOf": []}
+    assert shown(order(server, "GET", "list-users")) == {"alice": facts}
+    # A second time, the secret is another, and the policies stay.
+    assert order(server, "PUT", "add-user", enclosed({"secretKey": "a-new-secret"}), **user)[0] == 200
+    with pytest.raises(ClientError):
+        alice.get_object(Bucket="images", Key="k")
+    alice = server.client(("alice", "a-new-secret"))
+    assert alice.get_object(Bucket="images", Key="k")["Body"].read() == b"content"
+    assert order(server, "PUT", "set-user-status", status="disabled", **user)[0] == 200
+    with pytest.raises(ClientError):
+        alice.get_object(Bucket="images", Key="k")
+    assert json.loads(order(server, "GET", "user-info", **user)[1])["status"] == "disabled"
+    assert order(server, "DELETE", "remove-user", **user)[0] == 200
+    assert refused(order(server, "GET", "user-info", **user)) == (404, "XMinioAdminNoSuchUser")
+    files = [path for path in server.log.parent.rglob("*") if path.is_file()]
+    assert any(b"CreateUser" in path.read_bytes() for path in files if path.parent.name == "audit")
+    assert [path for path in files if b"alices-secret" in path.read_bytes()] == []
+
+
+def test_a_service_account_may_do_no_more_than_its_policy(server: Running) -> None:
+    assert (
+        order(
+            server, "PUT", "add-user", enclosed({"secretKey": "bobs-secret", "policy": "readwrite"}), accessKey="bob"
+        )[0]
+        == 200
+    )
+    statement = {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::images/*"]}
+    policy = {"Version": "2012-10-17", "Statement": [statement]}
+    asked = {"targetUser": "bob", "accessKey": "service", "secretKey": "service-secret", "policy": policy}
+    made = shown(order(server, "PUT", "add-service-account", enclosed(asked)))["credentials"]
+    assert (made["accessKey"], made["secretKey"]) == ("service", "service-secret")
+    service = server.client(("service", "service-secret"))
+    server.client(("bob", "bobs-secret")).put_object(Bucket="images", Key="b", Body=b"content")
+    assert service.get_object(Bucket="images", Key="b")["Body"].read() == b"content"
+    with pytest.raises(ClientError):
+        service.put_object(Bucket="images", Key="b", Body=b"other")
+    listed = shown(order(server, "GET", "list-service-accounts", user="bob"))["accounts"]
+    assert [(account["accessKey"], account["accountStatus"]) for account in listed] == [("service", "on")]
+    assert order(server, "DELETE", "delete-service-account", accessKey="service")[0] == 204
+    with pytest.raises(ClientError):
+        service.get_object(Bucket="images", Key="b")
+
+
+def test_policies_are_made_changed_and_removed(server: Running) -> None:
+    def document(action: str) -> bytes:
+        statement = {"Effect": "Allow", "Action": [action], "Resource": ["arn:aws:s3:::images/*"]}
+        return json.dumps({"Version": "2012-10-17", "Statement": [statement]}).encode()
+
+    for action in ("s3:GetObject", "s3:PutObject", "s3:DeleteObject"):
+        assert order(server, "PUT", "add-canned-policy", document(action), name="mine") == (200, b"")
+        info = json.loads(order(server, "GET", "info-canned-policy", name="mine", v="2")[1])
+        assert info["Policy"]["Statement"][0]["Action"] == [action]
+    known = json.loads(order(server, "GET", "list-canned-policies")[1])
+    assert {"mine", "readwrite", "readonly", "writeonly", "consoleAdmin", "diagnostics"} <= set(known)
+    assert refused(order(server, "PUT", "add-canned-policy", b"{}", name="bad")) == (400, "MalformedPolicyDocument")
+    assert order(server, "DELETE", "remove-canned-policy", name="mine") == (200, b"")
+    # The same within a second would be a request that was accepted before.
+    again = order(server, "DELETE", "remove-canned-policy", name="mine", other="1")
+    assert refused(again) == (404, "XMinioAdminNoSuchPolicy")
+    unknown = enclosed({"policies": ["none"], "user": "alice"})
+    assert order(server, "POST", "idp/builtin/policy/attach", unknown)[0] == 404
+
+
+@pytest.mark.parametrize(("method", "name"), [("GET", "info"), ("GET", "list-users"), ("PUT", "add-user")])
+def test_root_alone_gives_orders(server: Running, method: str, name: str) -> None:
+    everything = enclosed({"secretKey": "carols-secret", "policy": "consoleAdmin"})
+    assert order(server, "PUT", "add-user", everything, accessKey="carol")[0] == 200
+    body = enclosed({"secretKey": "forged-secret"}) if method == "PUT" else b""
+    for keys in (None, ("carol", "carols-secret"), ("nobody", "a-secret"), (KEYS[0], "wrong-secret")):
+        answer = order(server, method, name, body, keys, accessKey="mallory")
+        assert refused(answer)[0] == 403, keys
+    # The body is that of another request.
+    answer = order(server, method, name, body, sent=enclosed({"secretKey": "x"}), accessKey="mallory")
+    assert refused(answer) == (403, "XAmzContentSHA256Mismatch")
+    assert refused(order(server, "GET", "user-info", accessKey="mallory")) == (404, "XMinioAdminNoSuchUser")
+
+
+def test_an_order_counts_once(server: Running) -> None:
+    query = "accessKey=dave"
+    url = f"http://127.0.0.1:{server.port}/minio/admin/v3/add-user?{query}"
+    body = enclosed({"secretKey": "daves-secret"})
+    headers = signed_headers(Identity(*KEYS, ""), "PUT", url, {"host": f"127.0.0.1:{server.port}"}, body)
+    statuses = []
+    for _ in range(2):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection.request("PUT", f"/minio/admin/v3/add-user?{query}", body, headers)
+        statuses.append(connection.getresponse().status)
+        connection.close()
+    assert statuses == [200, 409]
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "body", "parameters", "expected"),
+    [
+        ("PUT", "add-user", b"", {"accessKey": "eve"}, (400, "InvalidRequest")),
+        ("PUT", "add-user", b"{}", {"accessKey": "eve"}, (400, "InvalidRequest")),
+        ("PUT", "add-user", bytes(60_000), {"accessKey": "eve"}, (400, "InvalidRequest")),
+        ("PUT", "add-user", b"[]", {"accessKey": "eve"}, (400, "InvalidRequest")),
+        ("PUT", "add-user", b"{}", {}, (400, "InvalidArgument")),
+        ("PUT", "add-user", bytes(70_000), {"accessKey": "eve"}, (413, "EntityTooLarge")),
+        ("GET", "nonsense", b"", {}, (501, "NotImplemented")),
+        ("POST", "add-user", b"", {}, (501, "NotImplemented")),
+        ("POST", "service", b"", {"action": "restart"}, (501, "NotImplemented")),
+        ("PUT", "set-user-status", b"", {"accessKey": "bob", "status": "gone"}, (400, "InvalidArgument")),
+        ("DELETE", "delete-service-account", b"", {"accessKey": "none"}, (404, "XMinioInvalidIAMCredentials")),
+    ],
+)
+def test_a_wrong_order_is_refused(
+    server: Running, method: str, name: str, body: bytes, parameters: dict[str, str], expected: tuple[int, str]
+) -> None:
+    assert refused(order(server, method, name, body, **parameters)) == expected
+
+
+@pytest.mark.parametrize(
+    "document", [[], "text", 1, {}, {"secretKey": 1}, {"secretKey": "short"}, {"secretKey": "é" * 9}]
+)
+def test_a_document_that_is_none_is_refused(server: Running, document: Any) -> None:
+    status, _ = order(server, "PUT", "add-user", sealed(SECRET, json.dumps(document).encode()), accessKey="frank")
+    assert status == 400
+    assert refused(order(server, "GET", "user-info", accessKey="frank")) == (404, "XMinioAdminNoSuchUser")
+
+
+def test_what_server_information_shows(server: Running) -> None:
+    status, body = order(server, "GET", "info")
+    found = json.loads(body)
+    assert (status, found["mode"], found["buckets"]["count"]) == (200, "online", 1)
+    assert found["servers"][0]["state"] == "online"
+
+
+def test_other_requests_must_name_a_region(server: Running) -> None:
+    for target in ("/images", "/_orcas/admin/stats", "/minio-data"):
+        url = f"http://127.0.0.1:{server.port}{target}"
+        headers = signed_headers(Identity(*KEYS, ""), "GET", url, {"host": f"127.0.0.1:{server.port}"}, b"")
+        status, _, body = server.ask("GET", target, **headers)
+        assert status in (400, 403), target
+        assert "the region of the Credential is mal-formed" in body or target.startswith("/_orcas"), body

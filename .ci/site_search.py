@@ -14,7 +14,10 @@ from pathlib import Path
 FIRST = 3
 QUESTIONS = {
     "migrate from minio": "docs/from-minio",
-    "replace minio": "docs/from-minio",
+    "replace minio": "docs/instead-of-minio",
+    "minio docker compose": "docs/instead-of-minio",
+    "mc admin user add": "docs/instead-of-minio",
+    "testcontainers": "docs/instead-of-minio",
     "reset between tests": "docs/testing",
     "freezegun": "docs/testing",
     "freeze time": "docs/testing",

@@ -21,7 +21,8 @@ from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.targets import MIB, Target, content_of, keys_of, read, refusal, running
 
 MC: Final = executable("mc", "run .ci/run clients where Go is installed")
-PAGE: Final = Path(__file__).parents[3] / "docs" / "from-minio.md"
+DOCS: Final = Path(__file__).parents[3] / "docs"
+PAGES: Final = (DOCS / "from-minio.md", DOCS / "instead-of-minio.md")
 PICTURES: Final = {"a.jpg": 300, "b b/ü.txt": 20, "c.txt": 0}
 NOBODY: Final = "http://127.0.0.1:9/"
 CORS: Final = (
@@ -94,7 +95,9 @@ def versions_of(s3: Any, bucket: str) -> list[tuple[str, bool]]:
 
 
 def test_every_command_line_of_the_page_is_here() -> None:
-    found = re.findall(r"(?:^|`)mc ([^`\n#]*\bs\b[^`\n#]*)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.findall(
+        r"(?:^|`)mc ([^`\n#]*\bs\b[^`\n#]*)", "".join(page.read_text(encoding="utf-8") for page in PAGES), re.MULTILINE
+    )
     lines = [line.strip() for line in found]
     assert len(lines) > 60
     places = (Path(__file__), Path(__file__).parents[1] / "servers" / "test_minio_admin.py")

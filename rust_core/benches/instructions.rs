@@ -19,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
 use orcas_chunks::chunker::Chunker;
-use orcas_gateway::gateway::now_ms;
+use orcas_gateway::now_ms;
 use orcas_gateway::{IdentityTables, Request, ResponseBody};
 use orcas_http::Query;
 use orcas_log::Batch;
@@ -221,7 +221,7 @@ fn authorize_by_policies(server: &Server) {
     let user = (arn.clone(), "user".into(), number, "AIDABENCH".into(), "bench".into(), ids, None, Vec::new());
     let keys = vec![(ACCESS_KEY.to_owned(), secret, arn, None, true)];
     let identities = root.identities.into_iter().chain([user]).collect();
-    server.gateway.signers.replace(IdentityTables { policies, identities, keys, ..root }).expect("identities");
+    server.gateway.access().signers.replace(IdentityTables { policies, identities, keys, ..root }).expect("identities");
 }
 
 /// A GET of 1 KiB that was answered.

@@ -16,7 +16,7 @@ use criterion::Criterion;
 
 use gateway::{HOST, Server};
 use orcas_gateway::accounting::metering::{Billed, Prices, RequestCounts, UsageMeter};
-use orcas_gateway::gateway::now_ms;
+use orcas_gateway::now_ms;
 use orcas_gateway::{Identities, IdentityTables};
 use orcas_s3::RequestClass;
 use orcas_sigv4::{Requirements, SKEW_MAX_MS, SigningKeys, authenticate, sha256_hex};
@@ -36,7 +36,7 @@ fn main() {
     criterion.bench_function("key/lookup", |bencher| bencher.iter(|| keys.credential(black_box("KEY000777"))));
     let get = server.sign_headers("GET", "/bucket/key".into(), "", &[("host", HOST)], &sha256_hex(b""));
     get.head(|head| {
-        let (signing_keys, identities) = (SigningKeys::new(), server.gateway.signers.identities());
+        let (signing_keys, identities) = (SigningKeys::new(), server.gateway.access().identities());
         let requirements = Requirements {
             may_lack_region: false,
             presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,

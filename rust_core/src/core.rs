@@ -166,7 +166,7 @@ impl Core {
         limits: Vec<LimitRow>,
     ) -> PyResult<()> {
         let rows = IdentityTables { accounts, policies, identities, keys, limits };
-        py.detach(|| self.gateway.signers.replace(rows)).map_err(PyValueError::new_err)
+        py.detach(|| self.gateway.access().signers.replace(rows)).map_err(PyValueError::new_err)
     }
 
     /// The same for what is new or changed, and for what is gone.
@@ -182,18 +182,18 @@ impl Core {
         removed: Vec<String>,
     ) -> PyResult<()> {
         let rows = IdentityTables { accounts, policies, identities, keys, limits };
-        py.detach(|| self.gateway.signers.change(rows, &removed)).map_err(PyValueError::new_err)
+        py.detach(|| self.gateway.access().signers.change(rows, &removed)).map_err(PyValueError::new_err)
     }
 
     /// Opens tokens of sessions with these keys from now on: ids and keys.
     fn use_session_keys(&self, py: Python<'_>, keys: Vec<([u8; 8], [u8; 32])>) {
         let keys = keys.iter().map(|(id, key)| (*id, Secret::new(key))).collect();
-        py.detach(|| self.gateway.signers.use_session_keys(keys));
+        py.detach(|| self.gateway.access().signers.use_session_keys(keys));
     }
 
     /// Milliseconds since 1970, as signatures and sessions expire.
     fn now_ms(&self) -> i64 {
-        self.gateway.now_ms()
+        self.gateway.access().now_ms()
     }
 
     /// The keyring, or why there is none; None if the store has none and no master key was given.
@@ -249,7 +249,7 @@ impl Core {
         slot: u32,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let inner = Arc::clone(&request.inner);
-        let start = || inner.start(self.gateway.bodies.buffers.copy(body), slot);
+        let start = || inner.start(self.gateway.services.bodies.buffers.copy(body), slot);
         let answer = if body.len() > TAKE_ATTACHED_MAX { py.detach(start) } else { start() };
         answer.map(|answer| self.response(py, answer)).transpose()
     }
@@ -273,7 +273,7 @@ impl Core {
         if let Some(scope) = scope.filter(|_| self.gateway.logs_requests()) {
             done::log(&self.gateway, &done, &finished, (scope, mount_length))?;
         }
-        let Some(stages) = self.gateway.observation.stages(&done, &finished) else { return Ok(None) };
+        let Some(stages) = self.gateway.stages(&done, &finished) else { return Ok(None) };
         let slow = stages.slow.then(|| PyStages::from(&stages));
         if let Some(scope) = scope.filter(|_| stages.trace.is_some()) {
             done::hand_on(&self.gateway, stages, (scope, mount_length))?;
@@ -301,7 +301,7 @@ impl Core {
 
     /// The page of all metrics. Blocks.
     fn metrics(&self, py: Python<'_>, openmetrics: bool, around: Surroundings) -> String {
-        let around = around.with(&self.keyring, self.gateway.observation.watch.declined());
+        let around = around.with(&self.keyring, self.gateway.services.watch.declined());
         py.detach(|| self.gateway.metrics_page(format_of(openmetrics), &around))
     }
 
@@ -415,7 +415,7 @@ impl Core {
     /// When each of these access keys has signed a request, in milliseconds since 1970; None if it has not since the start.
     #[expect(clippy::needless_pass_by_value, reason = "as Python passes it")]
     fn keys_used(&self, access_keys: Vec<String>) -> Vec<Option<i64>> {
-        let identities = self.gateway.signers.identities();
+        let identities = self.gateway.access().identities();
         access_keys.iter().map(|access_key| identities.used_ms(access_key)).collect()
     }
 
@@ -441,17 +441,23 @@ impl Core {
             _ => return Err(PyValueError::new_err("there is no such service")),
         };
         let client = client.parse().ok();
-        self.gateway.authenticate_for(&head, service, body, client).map_err(|problem| refusal_of(problem.error))
+        self.gateway
+            .access()
+            .authenticate_for(&head, service, body, client)
+            .map_err(|problem| refusal_of(problem.error))
     }
 
     /// Refuses a request that nobody signs if its sender is locked out. `client`: the address.
     fn check_not_locked_out(&self, client: &str) -> PyResult<()> {
-        self.gateway.check_not_locked_out(client.parse().ok(), self.gateway.now_ms()).map_err(refusal_of)
+        self.gateway
+            .access()
+            .check_not_locked_out(client.parse().ok(), self.gateway.access().now_ms())
+            .map_err(refusal_of)
     }
 
     /// Counts what proves to be forged as a wrong signature of this address.
     fn count_forgery(&self, client: &str) {
-        self.gateway.count_forgery(client.parse().ok(), self.gateway.now_ms());
+        self.gateway.access().count_forgery(client.parse().ok(), self.gateway.access().now_ms());
     }
 
     /// Counts and sizes of what is stored: of everything acknowledged, unless the index is far behind or cannot follow.

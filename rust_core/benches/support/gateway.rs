@@ -11,7 +11,7 @@ use std::time::Duration;
 use orcas_base::completions::Completions;
 use orcas_bodies::stream::Flow;
 use orcas_engine::{Engine, EngineOptions};
-use orcas_gateway::gateway::now_ms;
+use orcas_gateway::now_ms;
 use orcas_gateway::{
     BodyPlan, Completion, Gateway, GatewayOptions, Identities, IdentityTables, Ingress, Reply, Request, Responder,
     Response, ResponseBody,
@@ -108,7 +108,7 @@ impl Server {
         self.gateway
             .accept(head, &Ingress::now("127.0.0.1", false, 0), &self.responder, false)
             .expect("memory has what it needs")
-            .map_err(|answer| answer.status)
+            .map_err(|refusal| refusal.answer.status)
             .expect("the head is taken")
     }
 
@@ -119,7 +119,9 @@ impl Server {
             BodyPlan::Stream(_) => self.stream(&request, body),
             BodyPlan::None | BodyPlan::Whole(_) => {
                 request.body_read();
-                Arc::clone(&request).start(self.gateway.bodies.buffers.copy(body), 0).unwrap_or_else(|| self.answer())
+                Arc::clone(&request)
+                    .start(self.gateway.services.bodies.buffers.copy(body), 0)
+                    .unwrap_or_else(|| self.answer())
             }
         };
         assert!((200..300).contains(&answer.status), "{} {}: {}", signed.method, signed.path, answer.status);

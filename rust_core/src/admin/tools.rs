@@ -12,7 +12,7 @@ use crate::errors::{refusal, refusal_of};
 use orcas_engine::{self as engine, Handle, LifecycleProgress, LifecycleReport, ReclaimProgress, Reclaimed, Usage};
 use orcas_gateway::Gateway;
 use orcas_gateway::admission::bounds::replays::NotAdmitted;
-use orcas_gateway::gateway::now_ms;
+use orcas_gateway::now_ms;
 use orcas_http::{Headers, RequestHead, hex};
 use orcas_seal::Secret;
 use orcas_sigv4::{Authentication, PayloadMode, Signer};
@@ -252,14 +252,15 @@ impl BackupPin {
 /// because it can be passed on, nor is an unsigned body. Returns the SHA-256 that the body must have.
 pub fn judge(gateway: &Arc<Gateway>, head: &RequestHead<'_>, client: Option<IpAddr>) -> PyResult<[u8; 32]> {
     let denied = |message: &str| Err(refusal(403, "AccessDenied", message.to_owned()));
-    let authenticated = gateway.authenticate_root(head, client).map_err(|problem| refusal_of(problem.error))?;
+    let authenticated =
+        gateway.access().authenticate_root(head, client).map_err(|problem| refusal_of(problem.error))?;
     match (authenticated.how, authenticated.payload, authenticated.stamp) {
         (Authentication::Header, PayloadMode::Hash(hash), Some(stamp)) => {
             // Reading again changes nothing, and dates that may be any do not tell an old request from a new one.
-            if matches!(head.method, b"GET" | b"HEAD") || gateway.options.any_date {
+            if matches!(head.method, b"GET" | b"HEAD") || gateway.access().options.any_date {
                 return Ok(hash);
             }
-            match gateway.signers.replays.admit(stamp, now_ms()) {
+            match gateway.access().signers.replays.admit(stamp, now_ms()) {
                 Ok(()) => Ok(hash),
                 Err(refused @ NotAdmitted::Full) => Err(refusal(503, "SlowDown", refused.to_string())),
                 Err(refused) => Err(refusal(409, "RequestReplayed", refused.to_string())),

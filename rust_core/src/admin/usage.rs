@@ -104,7 +104,7 @@ impl UsageCounts {
     /// Whether an identity or a bucket's owner has this id.
     fn knows_owner(&self, owner: &str) -> bool {
         let owns = |bucket: Arc<Bucket>| bucket.owner == owner.as_bytes();
-        self.gateway.signers.identities().has(owner) || self.gateway.engine.buckets().into_iter().any(owns)
+        self.gateway.access().identities().has(owner) || self.gateway.engine.buckets().into_iter().any(owns)
     }
 
     /// Owner, bytes and objects of each quota of an owner, in place of those before.

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use super::answer::Response;
 use super::request::Request;
-use orcas_gateway::{Accepted, Refusal, Responder};
+use orcas_gateway::{Accepted, Responder, ResponseSummary};
 
 /// A request that a worker accepts, before its body is received.
 #[pyclass(frozen, module = "orcas._core")]
@@ -54,9 +54,10 @@ pub fn accepted_object<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     match accepted {
         Ok(inner) => Ok(Bound::new(py, Request { inner })?.into_any()),
-        Err(Refusal { answer, trace }) => {
-            let mut response = Response::new(py, responder, *answer)?;
-            (response.summary.began, response.summary.trace) = (Some(began), trace);
+        Err(refusal) => {
+            let summary = ResponseSummary::of_refusal(&refusal, began);
+            let mut response = Response::new(py, responder, refusal.answer)?;
+            response.summary = summary;
             Ok(Bound::new(py, response)?.into_any())
         }
     }

@@ -15,7 +15,7 @@ use crate::connections::limits::FrontOptions;
 use crate::connections::tls::Tls;
 use crate::incomplete::IncompleteBodies;
 use crate::waits::Waits;
-use orcas_gateway::gateway::now_ms;
+use orcas_gateway::now_ms;
 use orcas_gateway::{Gateway, Responder};
 
 /// The share of the budget for bodies that incomplete small ones may hold, and that of senders who are not known yet.

@@ -27,7 +27,7 @@ use crate::receiving::{Gone, Receiving};
 use crate::route;
 use crate::waits::Slot;
 use orcas_bodies::stream::{Flow, PIECE_MAX};
-use orcas_gateway::gateway::now_ms;
+use orcas_gateway::now_ms;
 use orcas_gateway::{
     Accepted, Begun, BodyPlan, Completion, FormAdmission, FormHead, Ingress, Postponed, Reply, Request, Responder,
     Response as Answer, ResponseBody, ResponseSummary,
@@ -89,7 +89,7 @@ impl Exchange {
             }
             Begun::Form(form) => {
                 let mut life = life(Admitted::Form(Arc::clone(form.tally())));
-                let answered = self.submit(form, &mut body, &mut life.admitted).await;
+                let answered = self.submit(form, &mut body, &mut life).await;
                 (life, answered)
             }
             Begun::Postponed(postponed) => {
@@ -140,7 +140,7 @@ impl Exchange {
             Ok(request) if request.audited().is_some() => Err(Stop::Passed),
             Ok(request) => self.execute(&request, body).await,
             Err(_) if route::is_for_another_service(head) => Err(Stop::Passed),
-            Err(refusal) => Ok(*refusal.answer),
+            Err(refusal) => Ok(refusal.answer),
         }
     }
 
@@ -199,7 +199,7 @@ impl Exchange {
         };
         if body.is_complete() {
             request.body_read();
-            return Ok(self.context.shared.gateway.bodies.buffers.copy(&first));
+            return Ok(self.context.shared.gateway.services.bodies.buffers.copy(&first));
         }
         let counted = self.context.shared.incomplete.body(&self.conn, self.origin.ip());
         counted.grow(first.len());
@@ -254,12 +254,7 @@ impl Exchange {
     }
 
     /// Receives a form, and executes the request that its fields make with the file as the body.
-    async fn submit(
-        &self,
-        mut form: Box<FormHead>,
-        body: &mut Receiving,
-        admitted: &mut Admitted,
-    ) -> Result<Answer, Stop> {
+    async fn submit(&self, mut form: Box<FormHead>, body: &mut Receiving, life: &mut Life) -> Result<Answer, Stop> {
         let gateway = &self.context.shared.gateway;
         self.conn.set_of_stranger(true);
         let counted = self.context.shared.strangers.body(&self.conn, self.origin.ip());
@@ -278,11 +273,14 @@ impl Exchange {
                 Ok(FormAdmission { request: Ok(postponed), taken }) => {
                     let request = match self.accepted(&postponed).await {
                         Ok(request) => request,
-                        Err(refusal) => return Ok(*refusal.answer),
+                        Err(refusal) => {
+                            life.judged = refusal.judged;
+                            return Ok(refusal.answer);
+                        }
                     };
                     drop(counted);
                     self.conn.set_of_stranger(false);
-                    *admitted = Admitted::Request(Arc::clone(&request));
+                    life.admitted = Admitted::Request(Arc::clone(&request));
                     if request.audited().is_some() {
                         body.give_back(seen.freeze());
                         return Err(Stop::Passed);
@@ -319,7 +317,9 @@ impl Exchange {
         }
         let summary = match &life.admitted {
             Admitted::Refused(_) | Admitted::Postponed(_) => None,
-            Admitted::Request(_) | Admitted::Form(_) => Some(ResponseSummary::of(&answer)),
+            Admitted::Request(_) | Admitted::Form(_) => {
+                Some(ResponseSummary { judged: life.judged.take(), ..ResponseSummary::of(&answer) })
+            }
         };
         life.answer(summary);
         let content = match answer.body {
@@ -403,7 +403,7 @@ impl Exchange {
 
 /// Logs a refusal, and answers with it.
 pub fn refused(context: &Context, conn: &Arc<Conn>, origin: &Origin, refusal: &Refusal) -> Response<AnswerBody> {
-    let request_id = context.shared.gateway.next_request_id();
+    let request_id = context.shared.gateway.services.ids.next();
     let request_id = std::str::from_utf8(&request_id).unwrap_or_default();
     report(refusal, request_id, origin);
     answer::refused(refusal, request_id, context.date(), conn)

@@ -11,9 +11,8 @@ use crate::origin::Origin;
 use orcas_gateway::accounting::request_log::Logged;
 use orcas_gateway::accounting::tally::{Delivery, Tally};
 use orcas_gateway::accounting::traced::{Stages, Traced};
-use orcas_gateway::{
-    Accepted, Admission, Description, Done, ErrorNote, Gateway, Postponed, Refusal, Request, ResponseSummary,
-};
+use orcas_gateway::admission::decision_log::LoggedDecisions;
+use orcas_gateway::{Accepted, Admission, Description, Done, ErrorNote, Gateway, Postponed, Request, ResponseSummary};
 use orcas_http::hex;
 use orcas_telemetry::metrics::requests::Finished;
 use orcas_telemetry::stopwatch::Step;
@@ -34,11 +33,7 @@ impl Admitted {
     pub fn of(accepted: &Accepted, began: Instant) -> Self {
         match accepted {
             Ok(request) => Self::Request(Arc::clone(request)),
-            Err(Refusal { answer, trace }) => {
-                let mut summary = ResponseSummary::of(answer);
-                (summary.began, summary.trace) = (Some(began), trace.clone());
-                Self::Refused(Box::new(summary))
-            }
+            Err(refusal) => Self::Refused(Box::new(ResponseSummary::of_refusal(refusal, began))),
         }
     }
 
@@ -61,6 +56,8 @@ pub struct Life {
     pub admitted: Admitted,
     /// What is counted of the answer, unless it is that of a refusal.
     answer: Option<ResponseSummary>,
+    /// The access decisions by which its form was refused, if it was.
+    pub judged: Option<Arc<LoggedDecisions>>,
     is_answered: bool,
     is_sent: bool,
     is_passed_on: bool,
@@ -82,6 +79,7 @@ impl Life {
             origin,
             admitted,
             answer: None,
+            judged: None,
             is_answered: false,
             is_sent: false,
             is_passed_on: false,
@@ -169,7 +167,7 @@ impl Life {
 
     /// Logs a request that was slow, and hands on one that is traced.
     fn show_stages(&self, gateway: &Gateway, done: &Done<'_>, finished: &Finished) {
-        let Some(stages) = gateway.observation.stages(done, finished) else { return };
+        let Some(stages) = gateway.stages(done, finished) else { return };
         let pairs = self.head.pairs();
         let asked = gateway.describe(&self.head.as_request(&pairs), 0);
         if stages.slow {

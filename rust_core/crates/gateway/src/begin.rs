@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::admission::form::FormHead;
 use crate::admission::ingress::Ingress;
 use crate::gateway::Gateway;
-use crate::postponed::{Accepted, Postponed, Refusal};
+use crate::postponed::{Accepted, Postponed};
+use crate::refusal::Refusal;
 use crate::requests::reply::Responder;
 use orcas_base::blocking;
 use orcas_http::RequestHead;
@@ -24,10 +25,10 @@ pub enum Begun {
 impl Gateway {
     /// Takes the head of a request, and counts it: `finish` or `pass_on` has to follow. Does not block.
     pub fn begin(self: &Arc<Self>, head: &RequestHead<'_>, ingress: &Ingress, responder: &Arc<dyn Responder>) -> Begun {
-        self.observation.metrics.begin();
-        let refused = |answer| Refusal::new(self, answer, head, ingress);
+        self.services.metrics.begin();
+        let refused = |refusal: Box<Refusal>| refusal.observed(self, head, ingress);
         blocking::without(|| match self.form(head, ingress, responder) {
-            Some(form) => form.map_or_else(|answer| Begun::Accepted(Err(refused(answer))), Begun::Form),
+            Some(form) => form.map_or_else(|refusal| Begun::Accepted(Err(refused(refusal))), Begun::Form),
             None => match self.accept(head, ingress, responder, false) {
                 Some(accepted) => Begun::Accepted(accepted.map_err(refused)),
                 None => Begun::Postponed(Postponed::of_head(self, responder, head, ingress)),

@@ -9,8 +9,10 @@ use crate::accounting::tally::{Delivery, Tally};
 use crate::admission::accept::announced;
 use crate::admission::bounds::rates::{charge, give_back};
 use crate::admission::decision_log::LoggedDecisions;
-use crate::gateway::{Gateway, now_ms};
+use crate::admission::ingress::now_ms;
+use crate::gateway::Gateway;
 use crate::postponed::Postponed;
+use crate::refusal::Refusal;
 use crate::requests::request::Request;
 use crate::requests::response::{Response, ResponseBody};
 use orcas_http::Headers;
@@ -35,7 +37,7 @@ pub struct ResponseSummary {
     pub began: Option<Instant>,
     /// Of a refused head that is traced.
     pub trace: Option<Box<Trace>>,
-    /// As of the response.
+    /// As of the refusal.
     pub judged: Option<Arc<LoggedDecisions>>,
     /// When this response was ready to be sent.
     pub ready: Instant,
@@ -56,11 +58,22 @@ impl ResponseSummary {
             body,
             object_size: answer.headers.object_size(),
             delivery,
-            operation: answer.operation,
+            operation: None,
             began: None,
             trace: None,
-            judged: answer.judged.clone(),
+            judged: None,
             ready: Instant::now(),
+        }
+    }
+
+    /// The same of what refuses a head that came at `began`.
+    pub fn of_refusal(refusal: &Refusal, began: Instant) -> Self {
+        Self {
+            operation: refusal.operation,
+            began: Some(began),
+            trace: refusal.trace.clone(),
+            judged: refusal.judged.clone(),
+            ..Self::of(&refusal.answer)
         }
     }
 }
@@ -156,10 +169,11 @@ impl Gateway {
     /// now on.
     pub fn finish(&self, done: &Done<'_>) -> Finished {
         let finished = done.finished();
-        if self.observation.watch.counts {
-            self.observation.metrics.finish(&finished);
+        let metrics = &self.services.metrics;
+        if self.services.watch.counts {
+            metrics.finish(&finished);
             if let Some(trace) = done.admission.trace() {
-                self.observation.metrics.show(&finished, Exemplar { trace_id: trace.trace_id, at_ms: now_ms() });
+                metrics.show(&finished, Exemplar { trace_id: trace.trace_id, at_ms: now_ms() });
             }
         }
         if let Some(limits) = done.request().and_then(|request| request.requester().limits.as_deref()) {
@@ -181,7 +195,7 @@ impl Gateway {
 
     /// Gives up a request with these headers, because another front end begins it anew: it is counted there.
     pub fn pass_on(&self, admission: Admission<'_>, headers: &Headers<'_>) {
-        self.observation.metrics.pass_on();
+        self.services.metrics.pass_on();
         if let Admission::Request(request) = admission
             && let Some(limits) = request.requester().limits.as_deref()
         {

@@ -5,15 +5,16 @@
 
 use std::sync::Arc;
 
-use crate::admission::accept::EMPTY_SHA256;
+use crate::admission::access_control::AccessControl;
 use crate::admission::access_decision::{Question, Resource, ResourceFacts};
+use crate::admission::authenticate::EMPTY_SHA256;
 use crate::admission::bounds::rates::admit;
 use crate::admission::circumstances::KeptCircumstances;
 use crate::admission::identities::Requester;
-use crate::admission::ingress::Ingress;
+use crate::admission::ingress::{Ingress, now_ms};
 use crate::admission::request_context::has_body;
 use crate::admission::sessions::token_of;
-use crate::gateway::{Gateway, now_ms};
+use crate::gateway::Gateway;
 use orcas_bodies::problem::Problem;
 use orcas_http::RequestHead;
 use orcas_record::Bucket;
@@ -49,9 +50,10 @@ impl Gateway {
     ) -> Result<Option<Listening>, Problem> {
         // As for the admin API, `x-amz-content-sha256` is not needed without a body.
         let body = (!has_body(&head.headers)).then_some(EMPTY_SHA256);
-        let requirements = Requirements { body, ..self.requirements(ingress.time_ms) };
+        let access = self.access();
+        let requirements = Requirements { body, ..access.requirements(ingress.time_ms) };
         let (authenticated, requester) =
-            self.authenticate(&self.signers.identities(), head, &requirements, ingress.client)?;
+            access.authenticate(&access.identities(), head, &requirements, ingress.client)?;
         let token = token_of(head);
         if requester.is_root && token.is_none() {
             return Ok(None);
@@ -69,7 +71,7 @@ impl Gateway {
         let operation = Operation::GetBucketNotificationConfiguration;
         let circumstances =
             KeptCircumstances::of_head(ingress, authenticated.how, operation, &head.headers, authenticated.query);
-        self.may_listen(&requester, name, &circumstances)?;
+        may_listen(access, &requester, name, &circumstances)?;
         let no_bucket = || S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name.as_bytes());
         let bucket = self.engine.bucket(name.as_bytes()).ok_or_else(no_bucket)?;
         let account = requester.owner.clone();
@@ -89,21 +91,27 @@ impl Gateway {
             circumstances,
         }))
     }
+}
 
-    fn may_listen(&self, requester: &Requester, bucket: &str, kept: &KeptCircumstances) -> Result<(), S3Error> {
-        let (resource, facts) = (Resource::Bucket(bucket), ResourceFacts::UNKNOWN);
-        let question = Question { requester, action: ACTION, resource, facts };
-        kept.with(self, None, None, |circumstances| {
-            self.authorize_action(&self.signers.identities(), &question, circumstances)
-        })
-    }
+fn may_listen(
+    access: &AccessControl,
+    requester: &Requester,
+    bucket: &str,
+    kept: &KeptCircumstances,
+) -> Result<(), S3Error> {
+    let (resource, facts) = (Resource::Bucket(bucket), ResourceFacts::UNKNOWN);
+    let question = Question { requester, action: ACTION, resource, facts };
+    kept.with(access, None, None, |circumstances| {
+        access.authorize_action(&access.identities(), &question, circumstances)
+    })
 }
 
 impl Listening {
     /// Whether the permission still holds.
     pub fn holds(&self) -> bool {
-        let (identities, time_ms) = (self.gateway.signers.identities(), now_ms());
-        let ahead_ms = time_ms + self.gateway.clock_ahead_ms();
+        let access = self.gateway.access();
+        let (identities, time_ms) = (access.identities(), now_ms());
+        let ahead_ms = time_ms + access.engine.clock_ahead_ms();
         let requester = match &self.token {
             Some(token) => identities.session(token, ahead_ms).ok().map(|session| Arc::clone(&session.requester)),
             None => identities.signer(&self.access_key, ahead_ms).cloned(),
@@ -114,7 +122,7 @@ impl Listening {
         // Another bucket of the same name may be somebody else's.
         let is_same = || self.gateway.engine.bucket(self.name.as_bytes()).is_some_and(|it| it.id == self.bucket.id);
         requester.is_some_and(|it| {
-            it.owner == self.account && is_same() && self.gateway.may_listen(&it, &self.name, &circumstances).is_ok()
+            it.owner == self.account && is_same() && may_listen(access, &it, &self.name, &circumstances).is_ok()
         })
     }
 }

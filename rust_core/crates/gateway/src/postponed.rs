@@ -6,34 +6,18 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::admission::accept::Refused;
 use crate::admission::ingress::Ingress;
 use crate::gateway::Gateway;
+use crate::refusal::Refusal;
 use crate::requests::reply::{Completion, Responder};
 use crate::requests::request::Request;
 use crate::requests::response::Envelope;
 use orcas_bodies::problem::Problem;
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::Operation;
-use orcas_telemetry::traces::Trace;
 
 /// A verified request, or its refusal.
-pub type Accepted = Result<Arc<dyn Request>, Refusal>;
-
-pub struct Refusal {
-    pub answer: Refused,
-    /// If it is traced.
-    pub trace: Option<Box<Trace>>,
-}
-
-impl Refusal {
-    /// Of a request with this head.
-    pub fn new(gateway: &Gateway, answer: Refused, head: &RequestHead<'_>, ingress: &Ingress) -> Self {
-        // The answer to a preflight is no refusal.
-        let trace = answer.code.and_then(|_| gateway.observation.watch.trace(ingress.began, &head.headers, false));
-        Self { answer, trace }
-    }
-}
+pub type Accepted = Result<Arc<dyn Request>, Box<Refusal>>;
 
 /// What accepts the request on a worker.
 type Job = Box<dyn FnOnce() -> Option<Accepted> + Send>;
@@ -80,14 +64,14 @@ impl Postponed {
             let list: Vec<(&[u8], &[u8])> = headers.iter().map(|(name, value)| (&name[..], &value[..])).collect();
             let head = RequestHead { method: &method, path: &path, query: &query, headers: Headers::new(&list) };
             let accepted = gateway.accept(&head, &ingress, responder, true)?;
-            Some(accepted.map_err(|answer| Refusal::new(gateway, answer, &head, &ingress)))
+            Some(accepted.map_err(|refusal| refusal.observed(gateway, &head, &ingress)))
         })
     }
 
     /// Has a worker accept the request. A `Resume` for `slot` follows.
     pub fn begin(self: &Arc<Self>, slot: u32) {
         let (postponed, resume) = (Arc::clone(self), ResumeLater { responder: Arc::clone(&self.responder), slot });
-        self.gateway.pool.spawn(move || {
+        self.gateway.services.pool.spawn(move || {
             // It follows also if the worker panics or never runs this.
             let _resume = resume;
             let job = postponed.job.lock().take();
@@ -101,7 +85,7 @@ impl Postponed {
         let accepted = self.accepted.lock().take();
         accepted.unwrap_or_else(|| {
             let answer = self.envelope.problem(Problem::internal("a worker ended without accepting the request"));
-            Err(Refusal { answer: Box::new(answer.closing()), trace: None })
+            Err(Refusal::new(answer.closing()))
         })
     }
 }

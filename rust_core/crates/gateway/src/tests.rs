@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::gateway::now_ms;
+use crate::now_ms;
 use crate::{
     Begun, BodyPlan, Completion, Gateway, GatewayOptions, Identities, IdentityTables, Ingress, Postponed, Reply,
     Request, Responder, Response, ResponseBody,
@@ -197,7 +197,7 @@ impl Fixture {
     /// What becomes of a request that has no form.
     fn settled(&self, begun: Begun) -> Result<Arc<dyn Request>, Box<Response>> {
         match begun {
-            Begun::Accepted(accepted) => accepted.map_err(|refusal| refusal.answer),
+            Begun::Accepted(accepted) => accepted.map_err(|refusal| Box::new(refusal.answer)),
             Begun::Postponed(postponed) => self.accepted(&postponed),
             Begun::Form(_) => panic!("a form"),
         }
@@ -207,7 +207,7 @@ impl Fixture {
     fn accepted(&self, postponed: &Arc<Postponed>) -> Result<Arc<dyn Request>, Box<Response>> {
         postponed.begin(0);
         assert!(matches!(self.wait(), Completion::Resume));
-        postponed.take().map_err(|refusal| refusal.answer)
+        postponed.take().map_err(|refusal| Box::new(refusal.answer))
     }
 
     /// The next completion.
@@ -249,7 +249,9 @@ impl Fixture {
             return self.wait_answer();
         }
         request.body_read();
-        Arc::clone(request).start(self.gateway.bodies.buffers.copy(sent), 0).unwrap_or_else(|| self.wait_answer())
+        Arc::clone(request)
+            .start(self.gateway.services.bodies.buffers.copy(sent), 0)
+            .unwrap_or_else(|| self.wait_answer())
     }
 
     fn call(&self, method: &str, target: &str, extra: &[(&str, &str)], body: &[u8]) -> Response {
@@ -421,7 +423,7 @@ fn an_aborted_body_stores_nothing_and_gives_its_memory_back() {
     drop(stream);
     assert_eq!(code(&fixture.call("GET", "/bucket/k", &[], b"")), "NoSuchKey");
     let deadline = Instant::now() + Duration::from_secs(10);
-    while fixture.gateway.bodies.budget.try_take(8 << 20).is_none() {
+    while fixture.gateway.services.bodies.budget.try_take(8 << 20).is_none() {
         assert!(Instant::now() < deadline, "the budget did not come back");
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -158,7 +158,7 @@ async fn send<S>(context: &Context, origin: &Origin, stream: &mut S, refusal: &R
 where
     S: AsyncWrite + Unpin,
 {
-    let request_id = context.shared.gateway.next_request_id();
+    let request_id = context.shared.gateway.services.ids.next();
     let request_id = std::str::from_utf8(&request_id).unwrap_or_default();
     exchange::report(refusal, request_id, origin);
     let response = refusal.response(request_id, context.date().to_str().unwrap_or_default(), bodiless);

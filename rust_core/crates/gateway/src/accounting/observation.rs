@@ -1,4 +1,4 @@
-//! What is counted, measured and logged of requests.
+//! What is counted and logged of requests that are done.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,23 +7,19 @@ use parking_lot::Mutex;
 
 use crate::accounting::causes::Causes;
 use crate::accounting::metering::UsageMeter;
-use crate::accounting::tally::Watch;
 use crate::accounting::traced::TracedQueue;
-use crate::gateway::{GatewayOptions, now_ms};
+use crate::admission::ingress::now_ms;
 use orcas_engine::Usage;
-use orcas_telemetry::access_log::parcels::Deliveries;
+use orcas_telemetry::access_log::parcels::{Deliveries, Due, LogObject};
 use orcas_telemetry::access_log::queue::LineQueue;
-use orcas_telemetry::metrics::requests::RequestMetrics;
 
 pub struct Observation {
-    pub metrics: RequestMetrics,
-    pub watch: Watch,
     /// What requests cost whom.
     pub meter: UsageMeter,
     /// Read a moment ago, for the page of metrics.
     pub usage: Mutex<Option<(Instant, Arc<Usage>)>>,
     /// Lines of the access log.
-    pub access_lines: LineQueue,
+    pub access_lines: Arc<LineQueue>,
     /// Why requests were refused.
     pub causes: Causes,
     /// Traced requests that are done.
@@ -33,16 +29,19 @@ pub struct Observation {
 }
 
 impl Observation {
-    pub fn new(options: &GatewayOptions) -> Self {
+    pub fn new(meters_usage: bool, access_lines: &Arc<LineQueue>) -> Self {
         Self {
-            metrics: RequestMetrics::default(),
-            watch: Watch::new(options.slow_request, options.metrics, options.traces),
-            meter: UsageMeter::new(options.meters_usage, now_ms),
+            meter: UsageMeter::new(meters_usage, now_ms),
             usage: Mutex::new(None),
-            access_lines: LineQueue::default(),
+            access_lines: Arc::clone(access_lines),
             causes: Causes::default(),
             traced: TracedQueue::default(),
             deliveries: Deliveries::default(),
         }
+    }
+
+    /// The objects of records that have waited long enough.
+    pub fn due_logs(&self, due: Due) -> Vec<LogObject> {
+        self.deliveries.take(due, Instant::now(), now_ms())
     }
 }

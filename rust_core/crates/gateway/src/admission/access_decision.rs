@@ -8,20 +8,21 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::admission::circumstances::Circumstances;
 use bytes::Bytes;
 
+use crate::admission::access_control::AccessControl;
+use crate::admission::circumstances::Circumstances;
 use crate::admission::decision_log::{LoggedDecision, kind_of};
 use crate::admission::identities::{Identities, Requester};
+use crate::admission::options::PublicAccess;
 use crate::buckets::acls::ByAcl;
-use crate::gateway::{Gateway, PublicAccess};
-use crate::objects::versions::version_id;
+use crate::buckets::documents::{disables_acls, document};
 use orcas_access::{AccessDecision, Context, Missing, Policies, Policy, Reason, Request, Source, evaluate};
 use orcas_bodies::problem::Problem;
 use orcas_record::{Bucket, Version};
 use orcas_s3::documents::{BucketPolicy, PublicAccessBlock};
 use orcas_s3::headers::bucket_arn;
-use orcas_s3::versions::VersionName;
+use orcas_s3::versions::{VersionName, version_id};
 use orcas_s3::{ErrorCode, Operation, S3Error};
 
 /// What an action is to be done to, by name: it need not exist.
@@ -86,7 +87,7 @@ pub struct Question<'a> {
 /// control list depends on it. Where memory does not have it, a worker reads the index; any other thread postpones the
 /// decision, and what it decides is a denial.
 struct Found<'a> {
-    gateway: &'a Gateway,
+    access: &'a AccessControl,
     bucket: Option<&'a Bucket>,
     resource: Resource<'a>,
     circumstances: &'a Circumstances<'a>,
@@ -101,11 +102,11 @@ impl Found<'_> {
             let name =
                 self.circumstances.version.map(|id| VersionName::parse("versionId", id.as_bytes())).transpose()?;
             let key = Bytes::copy_from_slice(key);
-            let engine = &self.gateway.engine;
+            let engine = &self.access.engine;
             let at_hand = if name.is_none() { engine.try_object_in(bucket, &key) } else { None };
             let found = match (at_hand, name) {
                 (Some(found), _) => Ok(found),
-                (None, _) if !self.gateway.pool.runs_this_thread() => {
+                (None, _) if !self.access.pool.runs_this_thread() => {
                     self.circumstances.is_postponed.set(true);
                     return Err(ErrorCode::AccessDenied.into());
                 }
@@ -154,7 +155,7 @@ impl<'a> Question<'a> {
     }
 }
 
-impl Gateway {
+impl AccessControl {
     /// Whether an action is allowed.
     ///
     /// # Errors
@@ -182,14 +183,14 @@ impl Gateway {
         let bucket = resource.bucket().filter(|_| !creates).and_then(|name| self.engine.bucket(name.as_bytes()));
         let owner = bucket.as_ref().and_then(|bucket| std::str::from_utf8(&bucket.owner).ok());
         let resource_account = owner.map_or(&*identity.principal.account, |owner| identities.account(owner));
-        let document = bucket.as_ref().and_then(|bucket| self.document::<BucketPolicy>(bucket.id));
+        let document = bucket.as_ref().and_then(|bucket| document::<BucketPolicy>(&self.engine, bucket.id));
         let is_own = resource_account == identity.principal.account;
         let restricted = !is_own
             && document.as_ref().is_some_and(|it| it.is_public)
             && bucket.as_ref().is_none_or(|bucket| self.public_access_block(bucket.id).restricts_public_buckets);
         let arn = resource.arn();
         let found =
-            Found { gateway: self, bucket: bucket.as_deref(), resource, circumstances, version: OnceCell::new() };
+            Found { access: self, bucket: bucket.as_deref(), resource, circumstances, version: OnceCell::new() };
         let request =
             Request { principal: &identity.principal, action, resource: &arn, resource_account, context: &found };
         let of_sender = Policies {
@@ -225,7 +226,7 @@ impl Gateway {
             decision = AccessDecision::Allowed(None);
         }
         let logged = || LoggedDecision { action, decision, bucket_policy: document.clone(), count: 1 };
-        if let Some(decisions) = circumstances.decisions.filter(|_| self.observation.access_lines.is_open()) {
+        if let Some(decisions) = circumstances.decisions.filter(|_| self.access_lines.is_open()) {
             decisions.add(logged());
         }
         if decision.is_allowed() {
@@ -257,7 +258,7 @@ impl Gateway {
         let AskedOfAcl { bucket, question, is_own, decision, found } = *asked;
         let Question { requester, action, resource, .. } = *question;
         let changes_list = circumstances.operation == Operation::PutObjectAcl;
-        let Some(by) = ByAcl::of(action, changes_list).filter(|_| !self.disables_acls(bucket.id)) else {
+        let Some(by) = ByAcl::of(action, changes_list).filter(|_| !disables_acls(&self.engine, bucket.id)) else {
             return Ok(None);
         };
         let signed = !requester.is_anonymous();
@@ -315,7 +316,7 @@ impl Gateway {
         if self.options.public_access == PublicAccess::Blocked {
             return Arc::new(PublicAccessBlock::EVERYTHING);
         }
-        self.document(bucket).unwrap_or_else(|| Arc::new(PublicAccessBlock::EVERYTHING))
+        document(&self.engine, bucket).unwrap_or_else(|| Arc::new(PublicAccessBlock::EVERYTHING))
     }
 
     /// What an operator adds to a refusal who lets nobody in from outside the account of a bucket.

@@ -7,7 +7,6 @@ use crate::admission::access_decision::{Question, Resource, ResourceFacts};
 use crate::admission::circumstances::Circumstances;
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
-use crate::operations::implemented;
 use orcas_bodies::problem::Problem;
 use orcas_s3::ErrorCode;
 use orcas_s3::annotations::copies_annotations;
@@ -48,8 +47,7 @@ impl RequestContext<'_> {
         }
         let subject = self.operation.spec().permissions[0].subject;
         let of_body = |name: &[u8]| self.is_body_read && OF_A_BODY.iter().any(|of_body| of_body.as_bytes() == name);
-        let handler = implemented(self.operation);
-        let counts = |name: &[u8]| handler.is_some_and(|it| it.understood.takes(name)) || of_body(name);
+        let counts = |name: &[u8]| self.understood.takes(name) || of_body(name);
         let mut deferred = false;
         for action in self.operation.actions_of_headers(self.headers(), counts) {
             deferred |= self.authorize_one((subject, None), |_| action, identities)?;
@@ -126,7 +124,7 @@ impl RequestContext<'_> {
         let action = action(version.is_some());
         let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
         let circumstances = Circumstances { part, ..self.circumstances(version.as_deref()) };
-        match self.gateway.authorize_action(identities, &question, &circumstances) {
+        match self.access.authorize_action(identities, &question, &circumstances) {
             Err(_) if circumstances.is_uncertain.get() && self.operation.body_asks() && !self.is_body_read => Ok(true),
             decided => Ok(decided.map(|()| false)?),
         }
@@ -134,22 +132,20 @@ impl RequestContext<'_> {
 
     /// Whether it changes who may do what, so that the audit log has it.
     pub fn is_audited(&self) -> bool {
-        let handler = implemented(self.operation);
-        let takes = |name: &[u8]| handler.is_some_and(|it| it.understood.takes(name));
-        self.operation.changes_permissions(self.headers(), takes)
+        self.operation.changes_permissions(self.headers(), |name: &[u8]| self.understood.takes(name))
     }
 
     /// Whether the sender may do something more to what the request is about, which it need not be allowed.
     pub fn is_allowed(&self, action: &'static str) -> bool {
         let subject = self.operation.spec().permissions[0].subject;
-        let decided = || self.authorize_one((subject, None), |_| action, &self.gateway.signers.identities());
+        let decided = || self.authorize_one((subject, None), |_| action, &self.access.identities());
         self.requester.is_root || matches!(decided(), Ok(false))
     }
 
     /// The request as conditions see it. `version`: what the action is about.
     pub fn circumstances<'b>(&'b self, version: Option<&'b str>) -> Circumstances<'b> {
         Circumstances {
-            gateway: self.gateway,
+            access: self.access,
             ingress: self.ingress,
             how: self.how,
             operation: self.operation,

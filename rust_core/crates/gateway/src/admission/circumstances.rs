@@ -4,10 +4,10 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 
+use crate::admission::access_control::AccessControl;
 use crate::admission::decision_log::DecisionLog;
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::RequestContext;
-use crate::gateway::Gateway;
 use orcas_access::Context;
 use orcas_http::{Headers, Query, timestamp};
 use orcas_s3::Operation;
@@ -19,7 +19,7 @@ use orcas_sigv4::Authentication;
 
 /// A request as conditions see it.
 pub struct Circumstances<'a> {
-    pub gateway: &'a Gateway,
+    pub access: &'a AccessControl,
     pub ingress: &'a Ingress,
     pub how: Authentication,
     pub operation: Operation,
@@ -85,14 +85,14 @@ impl KeptCircumstances {
 
     pub fn with<T>(
         &self,
-        gateway: &Gateway,
+        access: &AccessControl,
         version: Option<&str>,
         decisions: Option<&DecisionLog>,
         ask: impl FnOnce(&Circumstances<'_>) -> T,
     ) -> T {
         let list: Vec<(&[u8], &[u8])> = self.headers.iter().map(|(name, value)| (&name[..], &value[..])).collect();
         ask(&Circumstances {
-            gateway,
+            access,
             ingress: &self.ingress,
             how: self.how,
             operation: self.operation,
@@ -121,7 +121,7 @@ impl Context for Circumstances<'_> {
 
 impl Circumstances<'_> {
     fn now_ms(&self) -> i64 {
-        self.ingress.time_ms + self.gateway.clock_ahead_ms()
+        self.ingress.time_ms + self.access.engine.clock_ahead_ms()
     }
 
     /// Keys that begin with `aws:`.
@@ -137,7 +137,7 @@ impl Circumstances<'_> {
             "referer" => self.header("referer", each),
             "currenttime" => each(&String::from_utf8_lossy(&timestamp::iso_time(self.now_ms()))),
             "epochtime" => each(&(self.now_ms() / 1000).to_string()),
-            "requestedregion" => each(&self.gateway.options.region),
+            "requestedregion" => each(&self.access.options.region),
             _ => {}
         }
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::admission::accept::below;
+use crate::buckets::documents::document;
 use crate::gateway::Gateway;
 use crate::requests::response::{CorsLines, HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
@@ -50,11 +51,11 @@ impl Gateway {
             return Some(Target::Bucket(bucket));
         }
         let host = head.headers.get("host").unwrap_or_default();
-        Target::parse(below(head.path, mount_length), host, &self.options.domains).ok()
+        Target::parse(below(head.path, mount_length), host, &self.access().options.domains).ok()
     }
 
     fn cors_rules(&self, target: &Target) -> Option<Arc<CorsConfiguration>> {
         let bucket = self.engine.bucket(target.bucket()?.as_bytes())?;
-        self.document(bucket.id)
+        document(&self.engine, bucket.id)
     }
 }

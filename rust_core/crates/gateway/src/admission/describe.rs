@@ -4,9 +4,10 @@
 use std::time::Instant;
 
 use crate::admission::accept::below;
+use crate::admission::ingress::now_ms;
 use crate::admission::sessions::token_of;
 use crate::admission::website::page_target;
-use crate::gateway::{Gateway, now_ms};
+use crate::gateway::Gateway;
 use crate::requests::response::ErrorNote;
 use orcas_http::{Query, RequestHead};
 use orcas_s3::resolve::resolve;
@@ -32,7 +33,7 @@ impl Gateway {
         }
         let host = head.headers.get("host").unwrap_or_default();
         let access_key = claimed_signature(head).map(|(access_key, _)| access_key);
-        let Ok(target) = Target::parse(below(head.path, mount_length), host, &self.options.domains) else {
+        let Ok(target) = Target::parse(below(head.path, mount_length), host, &self.access().options.domains) else {
             return Description { access_key, ..Description::default() };
         };
         let operation =
@@ -43,8 +44,9 @@ impl Gateway {
 
     /// Why the signature of `head` is refused, if it is and that can be told.
     pub fn diagnose(&self, head: &RequestHead<'_>) -> Option<Diagnosis> {
-        let requirements = self.requirements(now_ms());
-        let identities = self.signers.identities();
+        let access = self.access();
+        let requirements = access.requirements(now_ms());
+        let identities = access.identities();
         let token = token_of(head);
         let session = token.as_deref().and_then(|token| identities.session(token, requirements.now_unix_ms).ok());
         let requirements =
@@ -53,8 +55,8 @@ impl Gateway {
             Some(session) => (key == session.access_key).then(|| session.credential.clone()),
             None => identities.credential(key),
         };
-        let error = authenticate(head, &requirements, &self.signers.signing_keys.mine(), &credential).err()?;
-        let names = ServerNames { region: &self.options.region, domains: &self.options.domains };
+        let error = authenticate(head, &requirements, &access.signers.signing_keys.mine(), &credential).err()?;
+        let names = ServerNames { region: &access.options.region, domains: &access.options.domains };
         diagnose(head, &error, &requirements, &names, &credential)
     }
 

@@ -4,21 +4,20 @@
 //! memory. On a worker, their signature is verified and the upload authorized first, then the policy is judged; only after
 //! that is the store looked at.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::accounting::tally::Tally;
-use crate::admission::accept::{Refused, below, names_claim, with_claim};
+use crate::admission::accept::below;
 use crate::admission::bounds::rates::admit;
 use crate::admission::decision_log::LoggedDecisions;
-use crate::admission::identities::{Identities, Requester};
-use crate::admission::ingress::Ingress;
+use crate::admission::ingress::{Ingress, now_ms};
 use crate::admission::request_context::{RequestContext, Sender};
-use crate::gateway::{Gateway, now_ms};
+use crate::gateway::Gateway;
 use crate::operations::PostObject;
-use crate::postponed::{Postponed, Refusal};
+use crate::postponed::Postponed;
+use crate::refusal::Refusal;
 use crate::requests::reply::Responder;
-use crate::requests::request::{Request, TypedRequest};
+use crate::requests::request::{Arrival, Operation as _, Request, TypedRequest};
 use crate::requests::response::{Envelope, Response};
 use orcas_bodies::form_file::FileFrame;
 use orcas_bodies::problem::Problem;
@@ -28,10 +27,7 @@ use orcas_s3::metadata::{BodyLength, UPLOAD_LEN_MAX};
 use orcas_s3::resolve::{is_form, resolve};
 use orcas_s3::support::check_supported;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target, tags};
-use orcas_sigv4::{
-    Authentication, Diagnosis, Explanation, FormError, PayloadMode, Requirements, SignedForm, authenticate_form,
-    claims_nobody,
-};
+use orcas_sigv4::{Authentication, Diagnosis, Explanation, PayloadMode, claims_nobody};
 
 /// A form whose file has not begun.
 pub struct FormHead {
@@ -55,7 +51,7 @@ struct Address {
 
 /// What follows from the fields of a form.
 pub struct FormAdmission {
-    pub request: Result<Arc<Postponed>, Refused>,
+    pub request: Result<Arc<Postponed>, Box<Response>>,
     /// Bytes of the piece that came last that are no part of the file.
     pub taken: usize,
 }
@@ -67,7 +63,7 @@ impl Gateway {
         head: &RequestHead<'_>,
         ingress: &Ingress,
         responder: &Arc<dyn Responder>,
-    ) -> Option<Result<Box<FormHead>, Refused>> {
+    ) -> Option<Result<Box<FormHead>, Box<Refusal>>> {
         let mount_length = ingress.mount_length;
         if head.method != b"POST" || !is_form(&head.headers) {
             return None;
@@ -77,7 +73,7 @@ impl Gateway {
             return None;
         }
         let host = head.headers.get("host").unwrap_or_default();
-        let target = Target::parse(below(head.path, mount_length), host, &self.options.domains).ok()?;
+        let target = Target::parse(below(head.path, mount_length), host, &self.access().options.domains).ok()?;
         let (Target::Bucket(bucket), Ok(Operation::PostObject)) =
             (&target, resolve(head.method, &target, &query, &head.headers))
         else {
@@ -96,7 +92,7 @@ impl Gateway {
             Ok((FieldsReader::new(boundary), length))
         };
         Some(match read() {
-            Err(error) => Err(Box::new(envelope.problem(error.into()).closing())),
+            Err(error) => Err(Refusal::new(envelope.problem(error.into()).closing())),
             Ok((fields, length)) => {
                 let (path, host) = (head.path.to_vec(), host.to_vec());
                 let (bucket, ingress, responder) = (bucket.clone(), *ingress, Arc::clone(responder));
@@ -129,7 +125,7 @@ impl FormHead {
                     Ok(form) => Ok(address.postponed(gateway, form, tally, (length, taken), last)),
                     Err(error) => {
                         tally.add(length);
-                        Err(address.refused(error.into(), None, last))
+                        Err(Box::new(address.refused(error.into(), None, last)))
                     }
                 };
                 return Ok(FormAdmission { request, taken });
@@ -142,19 +138,19 @@ impl FormHead {
             Err(error) => error.into(),
         };
         self.tally.add(piece.len());
-        Ok(FormAdmission { request: Err(self.address.refused(problem, None, last)), taken: 0 })
+        Ok(FormAdmission { request: Err(Box::new(self.address.refused(problem, None, last))), taken: 0 })
     }
 }
 
 impl Address {
     /// The refusal, with the text that was to be signed if the signature is wrong. If it leaves a part of the body unread,
     /// it ends the connection.
-    fn refused(&self, problem: Problem, signed: Option<Explanation>, last: bool) -> Refused {
+    fn refused(&self, problem: Problem, signed: Option<Explanation>, last: bool) -> Response {
         let answer = match signed {
             Some(_) => self.envelope.explained(problem, Diagnosis { cause: None, explanation: signed }),
             None => self.envelope.problem(problem),
         };
-        Box::new(if last { answer } else { answer.closing() })
+        if last { answer } else { answer.closing() }
     }
 
     /// The request that the fields make. Of the last piece, which has `length` bytes, `taken` belong to them.
@@ -172,8 +168,9 @@ impl Address {
             let mut judged = None;
             let accepted = self.accept(&known, &form, &mut judged).map_err(|problem| {
                 let signed = signed_text(&problem, &form);
-                let answer = Box::new(Response { judged, ..*self.refused(problem, signed, last) });
-                Refusal { answer, trace: None }
+                let mut refusal = Refusal::new(self.refused(problem, signed, last));
+                refusal.judged = judged;
+                refusal
             });
             match &accepted {
                 // The rest of the body is counted by the request.
@@ -192,11 +189,12 @@ impl Address {
         judged: &mut Option<Arc<LoggedDecisions>>,
     ) -> Result<Arc<dyn Request>, Problem> {
         let key = form.key()?;
-        let identities = gateway.signers.identities();
-        let now_ms = now_ms();
-        let (requester, policy) = gateway.authenticate_form(&identities, form, now_ms, self.ingress.client)?;
+        let access = gateway.access();
+        let (identities, time_ms) = (access.identities(), now_ms());
+        let (requester, policy) = access.authenticate_form(&identities, form, time_ms, self.ingress.client)?;
+        let now_ms = time_ms + access.engine.clock_ahead_ms();
         if let Some(limits) = &requester.limits {
-            admit(limits, now_ms + gateway.clock_ahead_ms(), self.length)?;
+            admit(limits, now_ms, self.length)?;
         }
         // As a signature in an address, of either version.
         let how = match (policy, form.get("x-amz-signature")) {
@@ -208,8 +206,7 @@ impl Address {
         let head = RequestHead { method: b"POST", path: &self.path, query: b"", headers: Headers::new(&[]) };
         let sender = Sender { requester, how, payload: &PayloadMode::Unsigned };
         let asked = (Operation::PostObject, &target, Query::default());
-        let mut context =
-            RequestContext::new((gateway, &self.responder), &self.ingress, head, sender, asked, &self.envelope.cors);
+        let mut context = RequestContext::new(access, &self.ingress, head, sender, asked, &PostObject::UNDERSTOOD);
         context.has_body = true;
         let tags = form.tags()?.map(|tags| tags::header(&tags));
         let mut list = form.headers(&self.bucket)?;
@@ -222,7 +219,7 @@ impl Address {
             *judged = context.decisions.take(&context.requester).map(Arc::new);
         })?;
         let size = match policy {
-            Some(policy) => Policy::parse(policy)?.judge(form, &self.bucket, now_ms + gateway.clock_ahead_ms())?,
+            Some(policy) => Policy::parse(policy)?.judge(form, &self.bucket, now_ms)?,
             None => SizeRange::ANY,
         };
         gateway.check_not_salvage(context.operation)?;
@@ -231,53 +228,8 @@ impl Address {
         let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };
         check_supported(&PostObject::FIELDS, &context.query, context.headers())?;
         let input = PostObject::read(&context, form, frame, &self.host)?;
-        TypedRequest::of(&context, input)
-    }
-}
-
-impl Gateway {
-    /// Verifies the signature of a form. Returns whose it is, and the signed policy; neither if anybody may have sent it.
-    fn authenticate_form<'a>(
-        &self,
-        identities: &Identities,
-        form: &'a Form,
-        now_ms: i64,
-        client: Option<IpAddr>,
-    ) -> Result<(Arc<Requester>, Option<&'a [u8]>), Problem> {
-        let requirements = self.requirements(now_ms);
-        self.check_not_locked_out(client, requirements.now_unix_ms)?;
-        let signed = SignedForm {
-            policy: form.get("policy"),
-            algorithm: form.get("x-amz-algorithm"),
-            credential: form.get("x-amz-credential"),
-            date: form.get("x-amz-date"),
-            signature: form.get("x-amz-signature"),
-            security_token: form.get("x-amz-security-token"),
-            access_key: form.get("awsaccesskeyid"),
-            signature_of_version_two: form.get("signature"),
-        };
-        let token = signed.security_token.filter(|token| !token.is_empty());
-        let session = token.map(|token| identities.session(token, requirements.now_unix_ms)).transpose()?;
-        let requirements = Requirements { session_token: token, ..requirements };
-        let credential = |key: &str| match &session {
-            Some(session) => (key == session.access_key).then(|| session.credential.clone()),
-            None => identities.credential(key),
-        };
-        let verified = authenticate_form(&signed, &requirements, &credential);
-        if let Err(FormError::Signature(error)) = &verified {
-            self.note_failure(error, client, requirements.now_unix_ms);
-        }
-        let verified = verified.map_err(|error| with_signer(error.into(), &signed))?;
-        let Some(verified) = verified else {
-            // A policy that nobody has signed says nothing, and neither does a token.
-            let anonymous = identities.requester("").filter(|_| signed.policy.is_none() && token.is_none());
-            return Ok((Arc::clone(anonymous.ok_or(ErrorCode::AccessDenied)?), None));
-        };
-        let requester = match &session {
-            Some(session) => &session.requester,
-            None => identities.requester(&verified.access_key).ok_or(ErrorCode::AccessDenied)?,
-        };
-        Ok((Arc::clone(requester), Some(verified.policy)))
+        let (services, responder, cors) = (&gateway.services, &self.responder, &self.envelope.cors);
+        TypedRequest::of(Arrival { services, responder, cors }, &context, input)
     }
 }
 
@@ -285,15 +237,4 @@ impl Gateway {
 fn signed_text(problem: &Problem, form: &Form) -> Option<Explanation> {
     let policy = form.get("policy").filter(|_| problem.error.code == ErrorCode::SignatureDoesNotMatch);
     policy.map(|policy| Explanation { canonical_request: None, string_to_sign: policy.to_vec() })
-}
-
-/// Adds who claims to have signed the form, where errors of requests say so too.
-fn with_signer(problem: Problem, signed: &SignedForm<'_>) -> Problem {
-    if !names_claim(&problem.error) {
-        return problem;
-    }
-    let of_scope = signed.credential.and_then(|scope| scope.split(|&byte| byte == b'/').next());
-    let access_key = of_scope.or(signed.access_key).unwrap_or_default();
-    let signature = signed.signature.or(signed.signature_of_version_two).unwrap_or_default();
-    Problem { error: with_claim(problem.error, access_key, signature), ..problem }
 }

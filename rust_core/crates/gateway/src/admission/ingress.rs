@@ -2,9 +2,7 @@
 //! head has arrived, from the connection and its own configuration; nothing in the request can change it.
 
 use std::net::IpAddr;
-use std::time::Instant;
-
-use crate::gateway::now_ms;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Ingress {
@@ -35,6 +33,13 @@ impl Ingress {
     pub fn keeps_secrets(&self) -> bool {
         self.is_tls || self.client.is_some_and(|client| client.is_loopback())
     }
+}
+
+/// Milliseconds since the Unix epoch.
+#[expect(clippy::disallowed_methods, reason = "where requests get their time")]
+pub fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

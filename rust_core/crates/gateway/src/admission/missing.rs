@@ -1,12 +1,12 @@
 //! Who may not list a bucket is not told which keys and versions it lacks: the answer is as for what must not be read.
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
 
+use crate::admission::access_control::AccessControl;
 use crate::admission::access_decision::{Question, Resource, ResourceFacts};
 use crate::admission::circumstances::KeptCircumstances;
 use crate::admission::decision_log::DecisionLog;
 use crate::admission::identities::Requester;
 use crate::admission::request_context::RequestContext;
-use crate::gateway::Gateway;
 use orcas_s3::{ErrorCode, S3Error};
 
 /// What the access decision needs, of a request that root has not sent. It is made only if something is missing.
@@ -27,7 +27,7 @@ impl Stranger {
     /// The access decision is noted in `decisions`.
     pub fn told(
         &self,
-        gateway: &Gateway,
+        access: &AccessControl,
         requester: &Requester,
         code: Option<ErrorCode>,
         decisions: &DecisionLog,
@@ -37,12 +37,12 @@ impl Stranger {
             Some(ErrorCode::NoSuchVersion) => "s3:ListBucketVersions",
             _ => return None,
         };
-        let identities = gateway.signers.identities();
+        let identities = access.identities();
         let denied = |bucket: &String| {
             let resource = Resource::Bucket(bucket);
             let question = Question { requester, action, resource, facts: ResourceFacts::UNKNOWN };
-            self.asked.with(gateway, None, Some(decisions), |circumstances| {
-                gateway.authorize_action(&identities, &question, circumstances).err()
+            self.asked.with(access, None, Some(decisions), |circumstances| {
+                access.authorize_action(&identities, &question, circumstances).err()
             })
         };
         let private = self.buckets.iter().flatten().find_map(denied)?.private;

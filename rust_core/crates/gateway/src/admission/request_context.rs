@@ -6,35 +6,30 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::admission::access_control::AccessControl;
 use crate::admission::decision_log::DecisionLog;
 use crate::admission::identities::Requester;
 use crate::admission::ingress::Ingress;
-use crate::gateway::Gateway;
-use crate::objects::upload_ids::parse_upload_id;
-use crate::requests::body_plan::BodyPlan;
-use crate::requests::reply::Responder;
-use crate::requests::response::CorsLines;
-use orcas_bodies::intake::{DeclaredBody, transfer_encoded};
+use orcas_bodies::intake::transfer_encoded;
 use orcas_bodies::problem::Problem;
 use orcas_decide::Withheld;
 use orcas_http::{Headers, Query, RequestHead};
-use orcas_record::{Bucket, UploadId};
-use orcas_s3::conditions::WriteCondition;
-use orcas_s3::support::check_expected_owner;
+use orcas_record::Bucket;
+use orcas_s3::support::{Understood, check_expected_owner};
 use orcas_s3::target::CopySource;
-use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
+use orcas_s3::{ErrorCode, Operation, S3Error, Target};
 use orcas_sigv4::{Authentication, PayloadMode};
 use orcas_telemetry::access_log::note::{AccessDecision, Asked, Auth, Note, without_query};
 
 /// One request, as every step of it sees it: what the server knows of it, what its head says, and who sent it.
 pub struct RequestContext<'a> {
-    pub gateway: &'a Arc<Gateway>,
-    /// Where the answer goes.
-    pub responder: &'a Arc<dyn Responder>,
+    pub access: &'a AccessControl,
     pub ingress: &'a Ingress,
     /// With the headers that a presigned address carries in its query, or those that the fields of a form stand for.
     pub head: RequestHead<'a>,
     pub operation: Operation,
+    /// Which headers and parameters it may have that other operations refuse.
+    pub understood: &'a Understood,
     pub target: &'a Target,
     pub query: Query,
     pub requester: Arc<Requester>,
@@ -54,8 +49,6 @@ pub struct RequestContext<'a> {
     pub found: OnceCell<Arc<Bucket>>,
     /// A body follows the head.
     pub has_body: bool,
-    /// For the answer.
-    pub cors: &'a CorsLines,
     /// The access decisions, for the logs.
     pub decisions: DecisionLog,
 }
@@ -69,20 +62,20 @@ pub struct Sender<'a> {
 
 impl<'a> RequestContext<'a> {
     pub fn new(
-        (gateway, responder): (&'a Arc<Gateway>, &'a Arc<dyn Responder>),
+        access: &'a AccessControl,
         ingress: &'a Ingress,
         head: RequestHead<'a>,
         Sender { requester, how, payload }: Sender<'a>,
         (operation, target, query): (Operation, &'a Target, Query),
-        cors: &'a CorsLines,
+        understood: &'a Understood,
     ) -> Self {
         let (source, found, has_body) = (None, OnceCell::new(), has_body(&head.headers));
         Self {
-            gateway,
-            responder,
+            access,
             ingress,
             head,
             operation,
+            understood,
             target,
             query,
             requester,
@@ -95,7 +88,6 @@ impl<'a> RequestContext<'a> {
             is_postponed: Cell::new(false),
             found,
             has_body,
-            cors,
             decisions: DecisionLog::default(),
         }
     }
@@ -112,7 +104,7 @@ impl<'a> RequestContext<'a> {
     /// What the access log says of the request, if somebody wants to know.
     pub fn note(&self) -> Option<Box<Note>> {
         // The head of a form is not that of its request.
-        if !self.gateway.observation.access_lines.is_open() || self.operation == Operation::PostObject {
+        if !self.access.access_lines.is_open() || self.operation == Operation::PostObject {
             return None;
         }
         let header = |name| self.headers().get(name);
@@ -165,46 +157,20 @@ impl<'a> RequestContext<'a> {
     }
 
     fn find(&self, name: &str) -> Result<Arc<Bucket>, Problem> {
-        let bucket = self.gateway.engine.bucket(name.as_bytes());
+        let bucket = self.access.engine.bucket(name.as_bytes());
         let bucket =
             bucket.ok_or_else(|| S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name.as_bytes()))?;
         let owner = std::str::from_utf8(&bucket.owner).unwrap_or_default();
         let check = |owner: &str| check_expected_owner(self.headers(), "x-amz-expected-bucket-owner", owner);
         // As the number of the account, or as its canonical id.
-        check(owner).or_else(|error| check(self.gateway.signers.identities().account(owner)).map_err(|_| error))?;
+        check(owner).or_else(|error| check(self.access.identities().account(owner)).map_err(|_| error))?;
         let _ = self.found.set(Arc::clone(&bucket));
         Ok(bucket)
     }
 
-    /// Part number and upload of the query.
-    pub fn part_address(&self) -> Result<(u16, UploadId), Problem> {
-        let (number, id) = query::part_address(&self.query)?;
-        Ok((number, parse_upload_id(&id)?))
-    }
-
-    pub fn upload_id(&self) -> Result<UploadId, Problem> {
-        Ok(parse_upload_id(&query::upload_id(&self.query)?)?)
-    }
-
-    /// Refuses a write whose condition fails already, before its body is sent. The engine checks the condition again.
-    pub fn check_early(&self, condition: &WriteCondition, bucket: &Bucket, key: &Bytes) -> Result<(), Problem> {
-        if *condition == WriteCondition::Always {
-            return Ok(());
-        }
-        let Some(found) = self.gateway.engine.try_object_in(bucket, key) else { return Ok(()) };
-        let etag = found.as_ref().map(|found| &found.object.version.etag);
-        condition.judge(etag).map_err(|code| match (code, condition) {
-            (ErrorCode::PreconditionFailed, WriteCondition::Absent) => S3Error::precondition("If-None-Match").into(),
-            (ErrorCode::PreconditionFailed, _) => S3Error::precondition("If-Match").into(),
-            (code, _) => Problem::from(code),
-        })
-    }
-
-    /// A body that becomes content of the store.
-    pub fn content(&self, keep_sha256: bool) -> Result<BodyPlan, Problem> {
-        let declared = Box::new(DeclaredBody::parse(self.headers(), self.payload)?.keeping_sha256(keep_sha256));
-        let whole = declared.length <= self.gateway.options.max_batch_write_file_size;
-        Ok(if whole { BodyPlan::Whole(declared) } else { BodyPlan::Stream(declared) })
+    /// Whether the request has a signature of version 4, which objects with named keys demand.
+    pub fn is_sigv4(&self) -> bool {
+        matches!(self.how, Authentication::Header | Authentication::Presigned)
     }
 }
 

@@ -5,27 +5,25 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::admission::accept::{Refused, below};
-use crate::admission::access_decision::{Question, Resource, ResourceFacts};
+use crate::admission::accept::below;
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender};
 use crate::gateway::Gateway;
 use crate::operations::ReadPage;
 use crate::requests::reply::Responder;
-use crate::requests::request::{Request, TypedRequest};
-use crate::requests::response::Envelope;
+use crate::requests::request::{Arrival, Request, TypedRequest};
+use crate::requests::response::{Envelope, Response};
 use orcas_bodies::problem::Problem;
 use orcas_http::{Query, RequestHead, percent_decode};
-use orcas_record::Bucket;
+use orcas_s3::support::Understood;
 use orcas_s3::target::{checked_key, hosted_website};
-use orcas_s3::website::Website;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target};
 use orcas_sigv4::{Authentication, PayloadMode};
 
 impl Gateway {
     /// The bucket whose website the Host header names. It need not exist, and may be empty.
     pub fn website_bucket(&self, head: &RequestHead<'_>) -> Option<String> {
-        let website = self.options.website_host.as_deref()?;
+        let website = self.access().options.website_host.as_deref()?;
         hosted_website(head.headers.get("host").unwrap_or_default(), website)
     }
 
@@ -36,7 +34,7 @@ impl Gateway {
         ingress: &Ingress,
         responder: &Arc<dyn Responder>,
         bucket: String,
-    ) -> Option<Result<Arc<dyn Request>, Refused>> {
+    ) -> Option<Result<Arc<dyn Request>, Response>> {
         let cors = self.cors_lines(head, ingress.mount_length);
         let is_postponed = Cell::new(false);
         let read = || -> Result<Arc<dyn Request>, Problem> {
@@ -50,11 +48,12 @@ impl Gateway {
                 }
             };
             let target = page_target(bucket, below(head.path, ingress.mount_length))?;
-            let requester = Arc::clone(self.signers.identities().requester("").ok_or(ErrorCode::AccessDenied)?);
+            let requester = Arc::clone(self.access().identities().requester("").ok_or(ErrorCode::AccessDenied)?);
             let sender = Sender { requester, how: Authentication::Anonymous, payload: &PayloadMode::Unsigned };
             let asked = (operation, &target, Query::default());
-            let context = RequestContext::new((self, responder), ingress, *head, sender, asked, &cors);
-            let accepted = TypedRequest::<ReadPage>::accept(&context);
+            let arrival = Arrival { services: &self.services, responder, cors: &cors };
+            let context = RequestContext::new(self.access(), ingress, *head, sender, asked, &Understood::NOTHING);
+            let accepted = TypedRequest::<ReadPage>::accept(arrival, &context);
             is_postponed.set(context.is_postponed.get());
             accepted
         };
@@ -64,32 +63,8 @@ impl Gateway {
         }
         Some(accepted.map_err(|problem| {
             let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
-            Box::new(Envelope { for_browsers: true, ..envelope }.problem(problem))
+            Envelope { for_browsers: true, ..envelope }.problem(problem)
         }))
-    }
-}
-
-impl RequestContext<'_> {
-    /// The bucket of a page, and its website.
-    ///
-    /// # Errors
-    /// `NoSuchWebsiteConfiguration`, also for a bucket that does not exist, because strangers are not told which do;
-    /// `AccessDenied` if the public access block of the bucket forbids that everybody reads it.
-    pub fn website(&self) -> Result<(Arc<Bucket>, Arc<Website>), S3Error> {
-        let name = self.target.bucket().unwrap_or_default();
-        let found = self.gateway.engine.bucket(name.as_bytes()).and_then(|bucket| {
-            let website = self.gateway.document(bucket.id)?;
-            Some((bucket, website))
-        });
-        let Some((bucket, website)) = found else {
-            return Err(S3Error::new(ErrorCode::NoSuchWebsiteConfiguration).field("BucketName", name));
-        };
-        let facts = ResourceFacts { is_published: !self.gateway.public_access_block(bucket.id).blocks_reads() };
-        let resource = Resource::Object { bucket: name, key: self.target.key().unwrap_or_default() };
-        let question = Question { requester: &self.requester, action: "s3:GetObject", resource, facts };
-        self.gateway.authorize_action(&self.gateway.signers.identities(), &question, &self.circumstances(None))?;
-        let _ = self.found.set(Arc::clone(&bucket));
-        Ok((bucket, website))
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::admission::access_control::AccessControl;
 use crate::admission::request_context::RequestContext;
-use crate::gateway::Gateway;
-use crate::objects::attributes::sent;
+use crate::buckets::documents::{disables_acls, document};
 use orcas_bodies::problem::Problem;
 use orcas_record::{Attributes, Bucket, VersionId};
 use orcas_s3::acl::{Acl, AskedAcl, Permission};
@@ -42,16 +42,16 @@ impl ByAcl {
     }
 }
 
-impl Gateway {
+impl AccessControl {
     /// That of a bucket. Where lists are disabled, everything belongs to the owner of the bucket alone.
     pub fn acl_of_bucket(&self, bucket: &Bucket) -> Arc<Acl> {
-        let stored = self.document(bucket.id).filter(|_| !self.disables_acls(bucket.id));
+        let stored = document(&self.engine, bucket.id).filter(|_| !disables_acls(&self.engine, bucket.id));
         stored.unwrap_or_else(|| Arc::new(Acl::private(owner_of(bucket))))
     }
 
     /// That of an object, or of one to be, as of [`Self::acl_of_bucket`]. One that cannot be read gives nobody anything.
     pub fn acl_of(&self, bucket: &Bucket, attributes: &Attributes) -> Acl {
-        match attributes.acl.as_ref().filter(|_| !self.disables_acls(bucket.id)) {
+        match attributes.acl.as_ref().filter(|_| !disables_acls(&self.engine, bucket.id)) {
             None => Acl::private(owner_of(bucket)),
             Some(stored) => {
                 Acl::load(stored).unwrap_or_else(|| Acl { owner: owner_of(bucket).to_owned(), grants: Vec::new() })
@@ -76,7 +76,7 @@ impl Gateway {
 
     /// Whether the list of a bucket gives strangers something.
     pub fn is_public_by_acl(&self, bucket: &Bucket) -> bool {
-        !self.disables_acls(bucket.id)
+        !disables_acls(&self.engine, bucket.id)
             && self.acl_of_bucket(bucket).is_public()
             && !self.public_access_block(bucket.id).ignores_public_acls
     }
@@ -111,22 +111,14 @@ impl Gateway {
 }
 
 impl RequestContext<'_> {
-    /// What the headers say of the object that is written, but for its encryption.
-    ///
-    /// # Errors
-    /// Those of the headers; of an ACL also `AccessControlListNotSupported` where lists are disabled, and `AccessDenied` for
-    /// one that gives strangers something where that is blocked.
-    pub fn sent_attributes(&self, bucket: &Bucket) -> Result<Attributes, S3Error> {
-        Ok(Attributes { acl: self.sent_acl(bucket)?, ..sent(self.headers())? })
-    }
-
     /// The list of the object that is written, as it is stored.
     ///
     /// # Errors
-    /// As of [`Self::sent_attributes`].
+    /// Those of the headers, `AccessControlListNotSupported` where lists are disabled, and `AccessDenied` for a list that
+    /// gives strangers something where that is blocked.
     pub fn sent_acl(&self, bucket: &Bucket) -> Result<Option<Bytes>, S3Error> {
         let asked = self.asked_acl()?;
-        let controls = self.gateway.document::<OwnershipControls>(bucket.id);
+        let controls = document::<OwnershipControls>(&self.access.engine, bucket.id);
         let Some(controls) = controls.filter(|controls| !controls.disable_acls) else {
             return match asked {
                 Some(asked) if !asked.is_harmless(owner_of(bucket)) => {
@@ -144,7 +136,7 @@ impl RequestContext<'_> {
             Some(asked) => asked.resolved(owner, owner_of(bucket))?,
             None => Acl::private(owner),
         };
-        self.gateway.check_public(bucket, &acl)?;
+        self.access.check_public(bucket, &acl)?;
         Ok(acl.stored(owner_of(bucket)).map(Bytes::from))
     }
 
@@ -153,7 +145,7 @@ impl RequestContext<'_> {
     /// # Errors
     /// As of [`AskedAcl::of_headers`].
     pub fn asked_acl(&self) -> Result<Option<AskedAcl>, S3Error> {
-        let identities = self.gateway.signers.identities();
+        let identities = self.access.identities();
         AskedAcl::of_headers(self.headers(), &|id| identities.knows_owner(id))
     }
 }

@@ -1,8 +1,8 @@
 //! What operations on buckets share: documents, settings, and how lists show buckets.
 
-pub(crate) mod acls;
-pub(crate) mod documents;
-pub(crate) mod moves;
-pub(crate) mod pages;
-pub(crate) mod policies;
-pub(crate) mod settings;
+pub mod acls;
+pub mod documents;
+pub mod moves;
+pub mod pages;
+pub mod policies;
+pub mod settings;

@@ -2,16 +2,20 @@
 
 use bytes::Bytes;
 
+use crate::admission::request_context::RequestContext;
 use orcas_bodies::intake::DeclaredBody;
 use orcas_bodies::problem::Problem;
-use orcas_http::Headers;
 use orcas_record::{self as record, Annotations, Attributes, Bucket};
 use orcas_s3::object_lock::{self, LockHeaders};
 use orcas_s3::tags::{self, Tags};
 use orcas_s3::{ErrorCode, S3Error};
 
-/// What the headers of an upload say about its object, but for its encryption and its ACL.
-pub fn sent(headers: &Headers<'_>) -> Result<Attributes, S3Error> {
+/// What the headers of a request say of the object that it writes in this bucket, but for its encryption.
+///
+/// # Errors
+/// Those of the headers, and of an ACL as of [`RequestContext::sent_acl`].
+pub fn sent_attributes(context: &RequestContext<'_>, bucket: &Bucket) -> Result<Attributes, S3Error> {
+    let (acl, headers) = (context.sent_acl(bucket)?, context.headers());
     let lock = LockHeaders::parse(headers)?;
     Ok(Attributes {
         tags: stored_tags(tags::of_header(headers)?),
@@ -19,7 +23,7 @@ pub fn sent(headers: &Headers<'_>) -> Result<Attributes, S3Error> {
         legal_hold: lock.legal_hold,
         annotations: Annotations::default(),
         encryption: None,
-        acl: None,
+        acl,
     })
 }
 
@@ -35,19 +39,6 @@ pub fn check_vouched(attributes: &Attributes, bucket: &Bucket, body: &DeclaredBo
         return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
     }
     Ok(())
-}
-
-/// Refuses a part that nobody vouches for if its upload was created with a lock. A default of the bucket alone asks for
-/// nothing here.
-///
-/// Errors: `InvalidRequest`.
-pub fn check_part_vouched(upload: &Attributes) -> Result<(), S3Error> {
-    if upload.retention.is_none() && upload.legal_hold.is_none() {
-        return Ok(());
-    }
-    let message = "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Part requests with Object Lock \
-                   parameters";
-    Err(S3Error::with(ErrorCode::InvalidRequest, message))
 }
 
 pub fn stored_tags(tags: Tags) -> Vec<(Bytes, Bytes)> {

@@ -1,8 +1,14 @@
 //! Conversion of preconditions from the S3 form to the form of the engine.
 
+use bytes::Bytes;
+
+use orcas_bodies::problem::Problem;
 use orcas_checksum::Etag;
 use orcas_decide::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions, Withheld};
+use orcas_engine::Handle;
+use orcas_record::Bucket;
 use orcas_s3::conditions::{DeleteCondition, ETagList, ReadConditions, RenameCondition, WriteCondition};
+use orcas_s3::{ErrorCode, S3Error};
 
 /// The condition on the destination of a write.
 pub fn precondition(condition: &WriteCondition) -> Precondition {
@@ -13,6 +19,20 @@ pub fn precondition(condition: &WriteCondition) -> Precondition {
         WriteCondition::MatchesNothing => Some(EtagMatch::List(Vec::new())),
     };
     Precondition { if_match, if_none_match_any: *condition == WriteCondition::Absent, state: None }
+}
+
+/// Refuses a write whose condition fails already, before its body is sent. The engine checks the condition again.
+pub fn check_early(engine: &Handle, condition: &WriteCondition, bucket: &Bucket, key: &Bytes) -> Result<(), Problem> {
+    if *condition == WriteCondition::Always {
+        return Ok(());
+    }
+    let Some(found) = engine.try_object_in(bucket, key) else { return Ok(()) };
+    let etag = found.as_ref().map(|found| &found.object.version.etag);
+    condition.judge(etag).map_err(|code| match (code, condition) {
+        (ErrorCode::PreconditionFailed, WriteCondition::Absent) => S3Error::precondition("If-None-Match").into(),
+        (ErrorCode::PreconditionFailed, _) => S3Error::precondition("If-Match").into(),
+        (code, _) => Problem::from(code),
+    })
 }
 
 /// The conditions on an object that is to be deleted.

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::gateway::Gateway;
+use crate::buckets::documents::document;
 use crate::requests::response::HeaderBlock;
 use orcas_catalog::initiated_ms;
+use orcas_engine::Handle;
 use orcas_lifecycle::{EntryFacts, EntryState, Rules};
 use orcas_record::{BucketId, UploadId, Version};
 use orcas_s3::lifecycle::{due_date, due_rule, expiration};
@@ -31,41 +32,39 @@ impl<'a> Expiring<'a> {
     }
 }
 
-impl Gateway {
-    /// Adds the header if a rule applies. Costs one load and a branch while no bucket has rules.
-    #[inline]
-    pub fn show_expiration<'a>(&self, headers: &mut HeaderBlock, expiring: impl FnOnce() -> Expiring<'a>) {
-        if self.engine.has_lifecycle_rules()
-            && let Some(value) = self.expiration(&expiring())
-        {
-            headers.push("x-amz-expiration", &value);
-        }
+/// Adds the header if a rule applies. Costs one load and a branch while no bucket has rules.
+#[inline]
+pub fn show_expiration<'a>(engine: &Handle, headers: &mut HeaderBlock, expiring: impl FnOnce() -> Expiring<'a>) {
+    if engine.has_lifecycle_rules()
+        && let Some(value) = expiration_of(engine, &expiring())
+    {
+        headers.push("x-amz-expiration", &value);
     }
+}
 
-    #[cold]
-    fn expiration(&self, expiring: &Expiring<'_>) -> Option<Vec<u8>> {
-        let rules = self.document::<Rules>(expiring.bucket)?;
-        let Expiring { key, size, modified_ms, tags, .. } = *expiring;
-        let facts = EntryFacts { key, size, modified_ms, tags };
-        let due = rules.due(&facts, EntryState::Current, self.engine.lifecycle_day_ms())?;
-        Some(expiration(&due))
+#[cold]
+fn expiration_of(engine: &Handle, expiring: &Expiring<'_>) -> Option<Vec<u8>> {
+    let rules = document::<Rules>(engine, expiring.bucket)?;
+    let Expiring { key, size, modified_ms, tags, .. } = *expiring;
+    let facts = EntryFacts { key, size, modified_ms, tags };
+    let due = rules.due(&facts, EntryState::Current, engine.lifecycle_day_ms())?;
+    Some(expiration(&due))
+}
+
+/// Adds the headers of an upload that a rule will abort. As cheap as `show_expiration`.
+#[inline]
+pub fn show_abort(engine: &Handle, headers: &mut HeaderBlock, bucket: BucketId, key: &[u8], upload: UploadId) {
+    if engine.has_lifecycle_rules() {
+        abort(engine, headers, bucket, key, upload);
     }
+}
 
-    /// Adds the headers of an upload that a rule will abort. As cheap as `show_expiration`.
-    #[inline]
-    pub fn show_abort(&self, headers: &mut HeaderBlock, bucket: BucketId, key: &[u8], upload: UploadId) {
-        if self.engine.has_lifecycle_rules() {
-            self.abort(headers, bucket, key, upload);
-        }
-    }
-
-    #[cold]
-    fn abort(&self, headers: &mut HeaderBlock, bucket: BucketId, key: &[u8], upload: UploadId) {
-        let Some(rules) = self.document::<Rules>(bucket) else { return };
-        let facts = EntryFacts { key, size: 0, modified_ms: initiated_ms(upload), tags: &[] };
-        if let Some(due) = rules.due(&facts, EntryState::Upload, self.engine.lifecycle_day_ms()) {
-            headers.push("x-amz-abort-date", &due_date(&due));
-            headers.push("x-amz-abort-rule-id", &due_rule(&due));
-        }
+#[cold]
+fn abort(engine: &Handle, headers: &mut HeaderBlock, bucket: BucketId, key: &[u8], upload: UploadId) {
+    let Some(rules) = document::<Rules>(engine, bucket) else { return };
+    let facts = EntryFacts { key, size: 0, modified_ms: initiated_ms(upload), tags: &[] };
+    if let Some(due) = rules.due(&facts, EntryState::Upload, engine.lifecycle_day_ms()) {
+        headers.push("x-amz-abort-date", &due_date(&due));
+        headers.push("x-amz-abort-rule-id", &due_rule(&due));
     }
 }

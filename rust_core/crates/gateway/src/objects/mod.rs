@@ -1,12 +1,12 @@
 //! What operations on objects share: what requests say of an object, and what is stored of that.
 
-pub(crate) mod annotation;
-pub(crate) mod attributes;
-pub(crate) mod challenge;
-pub(crate) mod conditions;
-pub(crate) mod encryption;
-pub(crate) mod expiration;
-pub(crate) mod metadata;
-pub(crate) mod sources;
-pub(crate) mod upload_ids;
-pub(crate) mod versions;
+pub mod annotation;
+pub mod attributes;
+pub mod challenge;
+pub mod conditions;
+pub mod encryption;
+pub mod expiration;
+pub mod metadata;
+pub mod sources;
+pub mod upload_ids;
+pub mod versions;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::admission::access_control::AccessControl;
+use crate::admission::ingress::now_ms;
 use crate::admission::request_context::RequestContext;
-use crate::gateway::{Gateway, now_ms};
 use crate::objects::conditions::source_conditions;
-use crate::objects::versions::{shows_versions, version_id, version_name};
+use crate::objects::versions::shows_versions;
 use orcas_bodies::intake::refuse_body;
 use orcas_bodies::problem::Problem;
 use orcas_catalog::PinnedObject;
@@ -17,7 +18,7 @@ use orcas_record::{Bucket, VersionId};
 use orcas_s3::conditions::ReadConditions;
 use orcas_s3::metadata::refuse_object_headers;
 use orcas_s3::target::CopySource;
-use orcas_s3::versions::VersionName;
+use orcas_s3::versions::{VersionName, version_id, version_name};
 use orcas_s3::{ErrorCode, S3Error};
 
 pub struct Source {
@@ -42,14 +43,14 @@ impl Source {
         Self::new(context, ReadConditions::of_copy_source(context.headers()))
     }
 
-    fn bucket(&self, gateway: &Gateway) -> Result<Arc<Bucket>, Problem> {
-        let bucket = gateway.engine.bucket(self.name.bucket.as_bytes());
+    fn bucket(&self, access: &AccessControl) -> Result<Arc<Bucket>, Problem> {
+        let bucket = access.engine.bucket(self.name.bucket.as_bytes());
         let bucket = bucket
             .ok_or_else(|| S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", self.name.bucket.as_bytes()))?;
         match &self.expected_owner {
             Some(expected) if *expected != bucket.owner => {
                 let owner = std::str::from_utf8(&bucket.owner).unwrap_or_default();
-                let is_account = gateway.signers.identities().account(owner).as_bytes() == expected.as_slice();
+                let is_account = access.identities().account(owner).as_bytes() == expected.as_slice();
                 if is_account { Ok(bucket) } else { Err(ErrorCode::AccessDenied.into()) }
             }
             _ => Ok(bucket),
@@ -66,13 +67,13 @@ impl Source {
     }
 
     /// The source as it is now; its conditions are judged here and again when the copy is decided.
-    pub fn find(&self, gateway: &Gateway) -> Result<(Arc<Bucket>, PinnedObject), Problem> {
-        let bucket = self.bucket(gateway)?;
+    pub fn find(&self, access: &AccessControl) -> Result<(Arc<Bucket>, PinnedObject), Problem> {
+        let bucket = self.bucket(access)?;
         let missing = |code| S3Error::new(code).field("Key", self.name.key.clone());
         let found = match self.name.version {
-            None => gateway.engine.object_in(&bucket, &self.key())?.ok_or_else(|| missing(ErrorCode::NoSuchKey))?,
+            None => access.engine.object_in(&bucket, &self.key())?.ok_or_else(|| missing(ErrorCode::NoSuchKey))?,
             Some(name) => {
-                let found = gateway.engine.version_in(&bucket, &self.key(), version_id(name))?;
+                let found = access.engine.version_in(&bucket, &self.key(), version_id(name))?;
                 found.ok_or_else(|| missing(ErrorCode::NoSuchVersion).field("VersionId", name.to_string()))?
             }
         };
@@ -125,8 +126,8 @@ impl Moving {
         Ok(Self { source, bucket, key, precondition })
     }
 
-    pub fn decided(&self, gateway: &Gateway, kind: SourceKind) -> Result<Box<Move>, Problem> {
-        let from = self.source.bucket(gateway)?;
+    pub fn decided(&self, access: &AccessControl, kind: SourceKind) -> Result<Box<Move>, Problem> {
+        let from = self.source.bucket(access)?;
         Ok(Box::new(Move {
             from_bucket: from.id,
             from_key: self.source.key(),

@@ -6,29 +6,13 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::time;
-use crate::gateway::Gateway;
 use crate::requests::response::{Envelope, HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::PinnedObject;
+use orcas_engine::Handle;
 use orcas_record::{Bucket, Version, VersionId, Versioning};
-use orcas_s3::versions::VersionName;
+use orcas_s3::versions::{VersionName, version_id, version_name};
 use orcas_s3::{ErrorCode, Named, Operation, S3Error};
-
-/// For the engine.
-pub fn version_id(name: VersionName) -> VersionId {
-    match name {
-        VersionName::Null => VersionId::Null,
-        VersionName::Given(id) => VersionId::Named(id),
-    }
-}
-
-/// For clients.
-pub fn version_name(id: VersionId) -> VersionName {
-    match id {
-        VersionId::Null => VersionName::Null,
-        VersionId::Named(id) => VersionName::Given(id),
-    }
-}
 
 /// Whether answers about objects of this bucket name versions.
 pub fn shows_versions(bucket: &Bucket) -> bool {
@@ -105,25 +89,25 @@ impl VersionAddress {
     /// Looks the version up, which may block, and answers with it, or says that there is none.
     pub fn find<T: From<Response>>(
         &self,
-        gateway: &Gateway,
+        engine: &Handle,
         envelope: &Envelope,
         answer: impl FnOnce(PinnedObject) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let found = match self.version {
-            None => gateway.engine.object_in(&self.bucket, &self.key)?,
-            Some(name) => gateway.engine.version_in(&self.bucket, &self.key, version_id(name))?,
+            None => engine.object_in(&self.bucket, &self.key)?,
+            Some(name) => engine.version_in(&self.bucket, &self.key, version_id(name))?,
         };
         match found {
             Some(found) if found.object.version.delete_marker => {
                 Ok(self.is_marker(&found.object.version, envelope).into())
             }
             Some(found) => answer(found),
-            None => self.missing(gateway, envelope).map(T::from),
+            None => self.missing(engine, envelope).map(T::from),
         }
     }
 
     /// The answer when there is no version. Behind a delete marker, its headers say so.
-    pub fn missing(&self, gateway: &Gateway, envelope: &Envelope) -> Result<Response, Problem> {
+    pub fn missing(&self, engine: &Handle, envelope: &Envelope) -> Result<Response, Problem> {
         let mut headers = HeaderBlock::new();
         let error = match &self.version {
             Some(name) => S3Error::new(ErrorCode::NoSuchVersion)
@@ -131,7 +115,7 @@ impl VersionAddress {
                 .field("VersionId", name.to_string()),
             None => {
                 if shows_versions(&self.bucket)
-                    && let Some(marker) = gateway.engine.newest_marker_in(&self.bucket, &self.key)?
+                    && let Some(marker) = engine.newest_marker_in(&self.bucket, &self.key)?
                 {
                     if self.refuses_markers {
                         return Ok(self.is_marker(&marker.object.version, envelope));

@@ -14,7 +14,7 @@ mod versions;
 use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
-use crate::requests::request::{Operation, Request, TypedRequest};
+use crate::requests::request::{Arrival, Operation, Request, TypedRequest};
 use annotations::{delete_object_annotation, get_object_annotation, list_object_annotations, put_object_annotation};
 use buckets::{create_bucket, delete_bucket, get_bucket_location, head_bucket, list_buckets, put_bucket_settings};
 use configuration::{
@@ -42,13 +42,13 @@ pub use objects::read_page::ReadPage;
 pub struct Handler {
     name: Name,
     pub understood: Understood,
-    accept: fn(&RequestContext<'_>) -> Result<Arc<dyn Request>, Problem>,
+    accept: fn(Arrival<'_>, &RequestContext<'_>) -> Result<Arc<dyn Request>, Problem>,
 }
 
 impl Handler {
     /// Reads a request whose sender is known.
-    pub fn accept(&self, context: &RequestContext<'_>) -> Result<Arc<dyn Request>, Problem> {
-        (self.accept)(context)
+    pub fn accept(&self, arrival: Arrival<'_>, context: &RequestContext<'_>) -> Result<Arc<dyn Request>, Problem> {
+        (self.accept)(arrival, context)
     }
 }
 

@@ -4,15 +4,15 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::admission::access_control::AccessControl;
 use crate::admission::circumstances::KeptCircumstances;
 use crate::admission::decision_log::LoggedDecisions;
 use crate::admission::identities::Requester;
 use crate::admission::request_context::{RequestContext, Sender};
-use crate::gateway::Gateway;
-use crate::requests::reply::Responder;
 use orcas_bodies::problem::Problem;
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::Target;
+use orcas_s3::support::Understood;
 use orcas_sigv4::PayloadMode;
 
 /// Headers that a body stands for, by names in lower case.
@@ -35,7 +35,8 @@ impl AfterBody {
     /// a worker can tell.
     pub fn authorize_with_body(
         &self,
-        (gateway, responder): (&Arc<Gateway>, &Arc<dyn Responder>),
+        access: &AccessControl,
+        understood: &Understood,
         requester: &Arc<Requester>,
         asked: &AskedByBody,
         judged: &OnceLock<Box<LoggedDecisions>>,
@@ -46,9 +47,9 @@ impl AfterBody {
         let head = RequestHead { method: b"", path: b"", query: b"", headers: Headers::new(&list) };
         let sender = Sender { requester: Arc::clone(requester), how: *how, payload: &PayloadMode::Unsigned };
         let asked = (*operation, &self.target, query.clone());
-        let mut context = RequestContext::new((gateway, responder), ingress, head, sender, asked, &None);
+        let mut context = RequestContext::new(access, ingress, head, sender, asked, understood);
         context.is_body_read = true;
-        let identities = gateway.signers.identities();
+        let identities = access.identities();
         let authorized = context.authorize_request(&identities);
         if context.is_postponed.get() {
             return None;

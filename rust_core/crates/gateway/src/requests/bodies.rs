@@ -19,7 +19,7 @@ pub struct Bodies {
     /// Streamed bodies with a SHA-256, which gains little from several bodies per turn: one worker per processor.
     pub intake_sha256: Arc<WorkerGroup<StoreBody>>,
     /// The threads of both. Those that are left run the ends of bodies, and pieces of requests that take long.
-    pub(crate) intake_pool: Arc<Pool>,
+    pub intake_pool: Arc<Pool>,
     pub budget: Arc<Budget>,
     pub downloads: Arc<Downloads>,
     /// The engine's.

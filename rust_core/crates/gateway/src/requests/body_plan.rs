@@ -1,5 +1,6 @@
 //! How the body of a request is received.
 
+use crate::admission::request_context::RequestContext;
 use orcas_bodies::intake::DeclaredBody;
 use orcas_bodies::problem::Problem;
 use orcas_http::Headers;
@@ -30,6 +31,14 @@ impl BodyPlan {
             declared.require_integrity_header()?;
         }
         Ok(plan)
+    }
+
+    /// A body that becomes content of the store.
+    pub fn of_content(context: &RequestContext<'_>, keep_sha256: bool) -> Result<Self, Problem> {
+        let declared = DeclaredBody::parse(context.headers(), context.payload)?.keeping_sha256(keep_sha256);
+        let whole = declared.length <= context.access.options.max_batch_write_file_size;
+        let declared = Box::new(declared);
+        Ok(if whole { Self::Whole(declared) } else { Self::Stream(declared) })
     }
 
     /// A document, which is collected.

@@ -23,7 +23,7 @@ impl<O: Operation> TypedRequest<O> {
         let reply = Reply::of(Arc::clone(self));
         let work = Box::pin(work(Arc::clone(self)));
         let since = self.now_if_timed();
-        self.gateway.pool.spawn(move || {
+        self.services.pool.spawn(move || {
             if let (Some(stopwatch), Some(since)) = (&reply.request().tally.stopwatch, since) {
                 stopwatch.taken_up(since);
             }
@@ -42,8 +42,8 @@ impl<O: Operation> TypedRequest<O> {
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => reply.result(result),
             Poll::Pending => {
-                let gateway = Arc::clone(&reply.request().gateway);
-                gateway.bodies.intake_pool.spawn_piece(move || Self::run_piece(reply, work));
+                let services = Arc::clone(&reply.request().services);
+                services.bodies.intake_pool.spawn_piece(move || Self::run_piece(reply, work));
             }
         }
     }

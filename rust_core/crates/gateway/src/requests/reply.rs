@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::requests::response::Response;
-use crate::requests::storage_plan::StoragePlan;
 use orcas_base::buffers::Buffer;
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Body, Failure, Intent, Outcome};
+use orcas_store::Sealing;
 
 /// The front end of a request, which takes what the request waits for. It numbers its waits: each ends with one
 /// completion for its slot. Called by threads of the engine and by workers, so it must not block.
@@ -54,8 +54,8 @@ pub trait InProgress: Send + Sync {
     /// The answer to a mutation that the engine has decided.
     fn committed(&self, result: Result<Outcome, Failure>) -> Response;
 
-    /// The intent of an upload whose content is stored. Fails for requests that upload nothing.
-    fn stored(&self, size: u64, digests: &Digests, body: Body, storage_plan: StoragePlan) -> Result<Intent, Problem>;
+    /// The intent of an upload whose content is stored, sealed like this. Fails for requests that upload nothing.
+    fn stored(&self, size: u64, digests: &Digests, body: Body, sealing: &Sealing) -> Result<Intent, Problem>;
 
     /// Makes the response ready to be sent. If it leaves a body unread, the connection ends after it.
     fn ready(&self, result: Result<Response, Problem>) -> Response;

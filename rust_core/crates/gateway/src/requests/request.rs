@@ -15,12 +15,12 @@ use crate::admission::decision_log::{DecisionLog, LoggedDecisions};
 use crate::admission::identities::Requester;
 use crate::admission::missing::Stranger;
 use crate::admission::request_context::RequestContext;
-use crate::gateway::Gateway;
 use crate::requests::after_body::{AfterBody, AskedByBody};
 use crate::requests::bodies::Bodies;
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::reply::{Completion, InProgress, Reply, Responder};
-use crate::requests::response::{Envelope, HeaderBlock, Response};
+use crate::requests::response::{CorsLines, Envelope, HeaderBlock, Response};
+use crate::requests::services::Services;
 use crate::requests::storage_plan::{PartOf, StoragePlan};
 use crate::requests::store_body::{Destination, StoreBody, UploadStream};
 use orcas_base::blocking;
@@ -223,9 +223,19 @@ impl Audited {
     }
 }
 
+/// Where a request has arrived.
+#[derive(Clone, Copy)]
+pub struct Arrival<'a> {
+    pub services: &'a Arc<Services>,
+    /// Where the answer goes.
+    pub responder: &'a Arc<dyn Responder>,
+    /// For the answer.
+    pub cors: &'a CorsLines,
+}
+
 /// One request of an operation.
 pub struct TypedRequest<O> {
-    pub gateway: Arc<Gateway>,
+    pub services: Arc<Services>,
     responder: Arc<dyn Responder>,
     /// What the front end calls the answer that it waits for.
     slot: AtomicU32,
@@ -255,7 +265,7 @@ pub struct TypedRequest<O> {
 impl<O: Operation> TypedRequest<O> {
     /// Parses the document of a request, and counts how long that took.
     pub fn read_document<T>(&self, parse: impl FnOnce() -> T) -> T {
-        self.gateway.observation.metrics.documents.parsed.timed(parse)
+        self.services.metrics.documents.parsed.timed(parse)
     }
 
     /// The answer without a body once what was asked for is done.
@@ -265,21 +275,25 @@ impl<O: Operation> TypedRequest<O> {
 
     /// Makes a page of a list, and counts how long that took.
     pub fn make_list<T>(&self, make: impl FnOnce() -> T) -> T {
-        self.gateway.observation.metrics.documents.written.timed(make)
+        self.services.metrics.documents.written.timed(make)
     }
 
     /// Reads a request whose sender is known.
-    pub fn accept(context: &RequestContext<'_>) -> Result<Arc<dyn Request>, Problem> {
-        Self::of(context, O::parse(context)?)
+    pub fn accept(arrival: Arrival<'_>, context: &RequestContext<'_>) -> Result<Arc<dyn Request>, Problem> {
+        Self::of(arrival, context, O::parse(context)?)
     }
 
     /// A request whose input was read already.
-    pub fn of(context: &RequestContext<'_>, input: O) -> Result<Arc<dyn Request>, Problem> {
+    pub fn of(
+        Arrival { services, responder, cors }: Arrival<'_>,
+        context: &RequestContext<'_>,
+        input: O,
+    ) -> Result<Arc<dyn Request>, Problem> {
         let body = input.body(context)?;
         // A small body is written only with the decision that it fits.
         if let (BodyPlan::Stream(declared), Some(upload)) = (&body, input.upload()) {
             let size = input.frame().map_or(declared.length, FileFrame::sure);
-            context.gateway.engine.try_check_room(upload.bucket(), &upload.adds(), size)?;
+            services.engine.try_check_room(upload.bucket(), &upload.adds(), size)?;
         }
         let judged = OnceLock::new();
         // The access log reads the head of a form again, in which there are none.
@@ -287,12 +301,12 @@ impl<O: Operation> TypedRequest<O> {
             made.take(&context.requester).into_iter().for_each(|made| drop(judged.set(Box::new(made))));
         }
         Ok(Arc::new(Self {
-            gateway: Arc::clone(context.gateway),
-            responder: Arc::clone(context.responder),
+            services: Arc::clone(services),
+            responder: Arc::clone(responder),
             slot: AtomicU32::new(0),
             envelope: Envelope {
                 for_browsers: O::FOR_BROWSERS,
-                ..context.gateway.envelope(context.head.method, context.head.path).with_cors(context.cors.clone())
+                ..services.ids.envelope(context.head.method, context.head.path).with_cors(cors.clone())
             },
             input,
             name: context.operation,
@@ -310,11 +324,7 @@ impl<O: Operation> TypedRequest<O> {
             tally: match context.operation {
                 // Its steps are not timed.
                 Name::PostObject => Tally::new(context.ingress.began),
-                _ => context.gateway.observation.watch.tally(
-                    context.ingress.began,
-                    context.headers(),
-                    !context.requester.is_anonymous(),
-                ),
+                _ => services.watch.tally(context.ingress.began, context.headers(), !context.requester.is_anonymous()),
             },
         }))
     }
@@ -324,7 +334,7 @@ impl<O: Operation> TypedRequest<O> {
         if let Some(stopwatch) = &self.tally.stopwatch {
             stopwatch.submitted();
         }
-        self.gateway.engine.submit(intent, self.cause(), Waiter::new(Arc::new(Commit(Arc::clone(self))), 0));
+        self.services.engine.submit(intent, self.cause(), Waiter::new(Arc::new(Commit(Arc::clone(self))), 0));
         Progress::Later
     }
 
@@ -335,7 +345,7 @@ impl<O: Operation> TypedRequest<O> {
         job: impl FnOnce(&Arc<Self>, Result<Outcome, Failure>) -> Result<Progress, Problem> + Send + 'static,
     ) -> Progress {
         let sink = Continuation { request: Arc::clone(self), job: Mutex::new(Some(job)) };
-        self.gateway.engine.submit(intent, self.cause(), Waiter::new(Arc::new(sink), 0));
+        self.services.engine.submit(intent, self.cause(), Waiter::new(Arc::new(sink), 0));
         Progress::Later
     }
 
@@ -354,7 +364,7 @@ impl<O: Operation> TypedRequest<O> {
         self: &Arc<Self>,
         job: impl FnOnce(&Arc<Self>) -> Result<T, Problem> + Send + 'static,
     ) -> Result<Progress, Problem> {
-        if self.gateway.pool.runs_this_thread() {
+        if self.services.pool.runs_this_thread() {
             return job(self).map(T::into);
         }
         self.queue(|request| job(request).map(T::into));
@@ -365,7 +375,7 @@ impl<O: Operation> TypedRequest<O> {
     fn queue(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) -> Result<Progress, Problem> + Send + 'static) {
         let reply = Reply::of(Arc::clone(self));
         let since = self.now_if_timed();
-        self.gateway.pool.spawn(move || {
+        self.services.pool.spawn(move || {
             let request = reply.request();
             if let (Some(stopwatch), Some(since)) = (&request.tally.stopwatch, since) {
                 stopwatch.taken_up(since);
@@ -390,16 +400,16 @@ impl<O: Operation> TypedRequest<O> {
         storage_plan: StoragePlan,
     ) -> Result<Progress, Problem> {
         let (content, digests) = match self.input.frame() {
-            None => declared.verify(body, &self.gateway.bodies.buffers)?,
+            None => declared.verify(body, &self.services.bodies.buffers)?,
             Some(frame) => {
                 let content = frame.content(&body)?;
-                declared.clone().with_length(content.len() as u64).verify(content, &self.gateway.bodies.buffers)?
+                declared.clone().with_length(content.len() as u64).verify(content, &self.services.bodies.buffers)?
             }
         };
         let Some(upload) = self.input.upload() else {
             return self.once_authorized(content, move |request, content| O::take(request, content, &digests));
         };
-        let (engine, size, digests) = (&self.gateway.engine, content.len() as u64, storage_plan.storable(digests));
+        let (engine, size, digests) = (&self.services.engine, content.len() as u64, storage_plan.storable(digests));
         let sealing = storage_plan.sealing;
         let body = match sealing.encryption {
             None => upload.plain_body(engine, content),
@@ -416,8 +426,8 @@ impl<O: Operation> TypedRequest<O> {
     ) -> Result<Progress, Problem> {
         let Some(after) = &self.after_body else { return work(self, content) };
         let asked = O::asks(self, &content)?;
-        let from = (&self.gateway, &self.responder);
-        match after.authorize_with_body(from, &self.requester, &asked, &self.judged) {
+        let (access, understood) = (&self.services.access, &O::UNDERSTOOD);
+        match after.authorize_with_body(access, understood, &self.requester, &asked, &self.judged) {
             Some(authorized) => authorized.and_then(|()| work(self, content)),
             None => self.on_worker(move |request| request.once_authorized(content, work)),
         }
@@ -432,7 +442,7 @@ impl<O: Operation> TypedRequest<O> {
     fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes) -> Result<Progress, Problem> {
         let Some(upload) = self.input.upload() else { return self.take(declared, body, StoragePlan::default()) };
         let part = upload.part_of();
-        let storage_plan = StoragePlan::of(&self.gateway.engine, part.as_ref(), upload.sealing(), Some(declared))?;
+        let storage_plan = StoragePlan::of(&self.services.engine, part.as_ref(), upload.sealing(), Some(declared))?;
         match storage_plan.algorithm {
             Some(algorithm) => self.take(&declared.clone().storing(algorithm), body, storage_plan),
             None => self.take(declared, body, storage_plan),
@@ -497,7 +507,7 @@ impl<O: Operation> Request for TypedRequest<O> {
             *request.permit.lock() = Some(permit);
             request.responder.complete(slot, Completion::Resume);
         };
-        match self.gateway.bodies.budget.take_or_wait(self.body.whole_max(), granted) {
+        match self.services.bodies.budget.take_or_wait(self.body.whole_max(), granted) {
             Some(permit) => {
                 *self.permit.lock() = Some(permit);
                 true
@@ -512,7 +522,7 @@ impl<O: Operation> Request for TypedRequest<O> {
 
     fn open_body(&self, host: &str) -> Option<UploadStream> {
         let (BodyPlan::Stream(declared), Some(upload)) = (&self.body, self.input.upload()) else { return None };
-        let Gateway { engine, bodies, .. } = &*self.gateway;
+        let Services { engine, bodies, .. } = &*self.services;
         let Bodies { intake, intake_sha256, budget, buffers, prefixes, .. } = bodies;
         let (bucket, part) = (Arc::clone(upload.bucket()), upload.part_of());
         let (prefixes, frame) = (Arc::clone(prefixes), self.input.frame());
@@ -528,7 +538,7 @@ impl<O: Operation> Request for TypedRequest<O> {
         self.tally.end();
         let step = blocking::without(|| match &self.body {
             BodyPlan::Whole(declared) => {
-                let waits = self.input.upload().is_some_and(|upload| upload.may_wait(&self.gateway.engine));
+                let waits = self.input.upload().is_some_and(|upload| upload.may_wait(&self.services.engine));
                 if body.len() <= INLINE_HASH_MAX && !waits {
                     self.take_part(declared, body)
                 } else {
@@ -569,10 +579,10 @@ impl<O: Operation> InProgress for TypedRequest<O> {
         blocking::without(|| self.ready(result.map_err(Problem::from).and_then(|outcome| O::answer(self, outcome))))
     }
 
-    fn stored(&self, size: u64, digests: &Digests, body: Body, storage_plan: StoragePlan) -> Result<Intent, Problem> {
+    fn stored(&self, size: u64, digests: &Digests, body: Body, sealing: &Sealing) -> Result<Intent, Problem> {
         let upload = self.input.upload();
         let upload = upload.ok_or_else(|| Problem::internal("a streamed body does not belong to an upload"))?;
-        upload.intent(&self.gateway.engine, size, &storage_plan.storable(*digests), body, &storage_plan.sealing)
+        upload.intent(&self.services.engine, size, digests, body, sealing)
     }
 
     fn ready(&self, result: Result<Response, Problem>) -> Response {
@@ -582,7 +592,7 @@ impl<O: Operation> InProgress for TypedRequest<O> {
         });
         let told = self.stranger.as_deref().and_then(|stranger| {
             let decisions = DecisionLog::default();
-            let told = stranger.told(&self.gateway, &self.requester, answer.code, &decisions);
+            let told = stranger.told(&self.services.access, &self.requester, answer.code, &decisions);
             if let Some(judged) = decisions.take(&self.requester) {
                 self.judged.get_or_init(|| Box::new(judged));
             }
@@ -609,7 +619,7 @@ impl<O: Operation> CompletionSink for Commit<O> {
 
     fn complete_quietly(&self, _token: u64, result: Result<Outcome, Failure>, round: &RoundTimes) -> bool {
         if let Some(stopwatch) = &self.0.tally.stopwatch {
-            stopwatch.committed(round, self.0.gateway.engine.monotonic());
+            stopwatch.committed(round, self.0.services.engine.monotonic());
         }
         self.push_quietly(result)
     }

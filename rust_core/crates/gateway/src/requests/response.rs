@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use crate::admission::decision_log::LoggedDecisions;
 use orcas_base::buffers::Buffer;
 use orcas_bodies::download::Download;
 use orcas_bodies::problem::Problem;
@@ -12,7 +11,7 @@ use orcas_http::{hex, parse_hex};
 use orcas_s3::cors::Lines;
 use orcas_s3::header_block::DELETE_MARKER;
 pub use orcas_s3::header_block::HeaderBlock;
-use orcas_s3::{ErrorCode, Operation, S3Error, website};
+use orcas_s3::{ErrorCode, S3Error, website};
 use orcas_sigv4::{Diagnosis, Explanation};
 
 /// Bytes of each further element of an error that go to the log.
@@ -32,10 +31,6 @@ pub struct Response {
     pub request_id: [u8; 16],
     /// If this is an error.
     pub code: Option<ErrorCode>,
-    /// What was asked for, if this refuses it before there is a `Request`, and that was known by then.
-    pub operation: Option<Operation>,
-    /// Who was refused by which access decisions, if this is a refusal and the access log wants to know.
-    pub judged: Option<Arc<LoggedDecisions>>,
 }
 
 /// What the log says about an error. There is none for the ordinary questions of clients: whether an object or a
@@ -233,17 +228,7 @@ impl Envelope {
             lines.iter().for_each(|(name, value)| headers.push(name, value));
         }
         let request_id = self.request_id;
-        Response {
-            status,
-            headers,
-            body,
-            closes: false,
-            error: None,
-            request_id,
-            code: None,
-            operation: None,
-            judged: None,
-        }
+        Response { status, headers, body, closes: false, error: None, request_id, code: None }
     }
 
     /// The response, or an internal error if it cannot be sent as it is.

@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::objects::attributes::check_part_vouched;
 use orcas_bodies::intake::{DeclaredBody, Digests};
 use orcas_bodies::problem::Problem;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
 use orcas_decide::{ChecksumRefusal, Refusal};
 use orcas_engine::Handle;
-use orcas_record::{Bucket, BucketId, Encryption, Upload, UploadId};
+use orcas_record::{Attributes, Bucket, BucketId, Encryption, Upload, UploadId};
 use orcas_s3::encryption::needs_version_four;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_store::Sealing;
@@ -114,6 +113,19 @@ impl PartOf {
             }
         }
     }
+}
+
+/// Refuses a part that nobody vouches for if its upload was created with a lock. A default of the bucket alone asks for
+/// nothing here.
+///
+/// Errors: `InvalidRequest`.
+fn check_part_vouched(upload: &Attributes) -> Result<(), S3Error> {
+    if upload.retention.is_none() && upload.legal_hold.is_none() {
+        return Ok(());
+    }
+    let message = "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Part requests with Object Lock \
+                   parameters";
+    Err(S3Error::with(ErrorCode::InvalidRequest, message))
 }
 
 /// Refuses a part with a checksum in another algorithm than that of its upload, before the body is received.

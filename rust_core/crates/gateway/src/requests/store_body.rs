@@ -109,7 +109,8 @@ impl StoreBody {
         let digests = self.verifier.finish()?;
         let writer = self.writer.ok_or_else(|| Problem::internal("a streamed body was empty"))?;
         let body = writer.finish()?;
-        reply.request().stored(self.size, &digests, body, self.storage_plan.unwrap_or_default())
+        let storage_plan = self.storage_plan.unwrap_or_default();
+        reply.request().stored(self.size, &storage_plan.storable(digests), body, &storage_plan.sealing)
     }
 
     /// Writes the end of a file, whose length is known now.
@@ -135,7 +136,7 @@ impl StoreBody {
             (Some(writer), None) => writer.finish()?,
             (Some(writer), Some(last)) => joined(writer.finish()?, last.finish()?)?,
         };
-        reply.request().stored(size, &digests, body, storage_plan)
+        reply.request().stored(size, &storage_plan.storable(digests), body, &storage_plan.sealing)
     }
 }
 

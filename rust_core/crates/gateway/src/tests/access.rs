@@ -18,7 +18,7 @@ impl Site {
         add_account(&mut rows, OTHER_ACCOUNT, OTHER);
         own.iter().for_each(|(name, statements)| add_user(&mut rows, ACCOUNT, name, name, statements));
         others.iter().for_each(|(name, statements)| add_user(&mut rows, OTHER_ACCOUNT, name, name, statements));
-        fixture.gateway.signers.replace(rows).unwrap();
+        fixture.gateway.access().signers.replace(rows).unwrap();
         let site = Self { fixture };
         for (method, target) in [("PUT", "/box"), ("PUT", "/box/k"), ("DELETE", "/box?publicAccessBlock")] {
             assert!(site.fixture.call(method, target, &[], b"").status < 300, "{method} {target}");
@@ -410,12 +410,12 @@ fn a_service_account_may_do_no_more_than_its_own_policy_says() {
         keys: vec![key],
         ..IdentityTables::default()
     };
-    site.fixture.gateway.signers.change(rows, &[]).unwrap();
+    site.fixture.gateway.access().signers.change(rows, &[]).unwrap();
     assert_eq!([site.get("SA", "/box/k"), site.by("SA", "PUT", "/box/k", &[], b"").status], [200, 403]);
     let refused = text(&site.by("SA", "PUT", "/box/k", &[], b""));
     assert!(refused.contains("because no session policy allows the s3:PutObject action"), "{refused}");
     // A key that is removed is refused by the next request.
-    site.fixture.gateway.signers.change(IdentityTables::default(), &["SA".into()]).unwrap();
+    site.fixture.gateway.access().signers.change(IdentityTables::default(), &["SA".into()]).unwrap();
     assert_eq!(code(&site.by("SA", "GET", "/box/k", &[], b"")), "InvalidAccessKeyId");
     assert_eq!(site.get("alice", "/box/k"), 200);
 }

@@ -6,6 +6,7 @@ use crate::operations::implemented;
 use orcas_http::Query;
 use orcas_s3::operations::{Method, Subject};
 use orcas_s3::stored_headers::actions_of;
+use orcas_s3::support::Understood;
 use orcas_s3::{Operation, Target};
 use orcas_sigv4::{Authentication, PayloadMode};
 
@@ -20,10 +21,11 @@ fn is_audited(fixture: &Fixture, operation: Operation, header: Option<(&str, &st
     let list: Vec<_> = header.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
     let head = RequestHead { method: b"", path: b"/bucket/k", query: b"", headers: Headers::new(&list) };
     let target = Target::Object { bucket: "bucket".into(), key: b"k".to_vec(), hosted: false };
-    let requester = Arc::clone(fixture.gateway.signers.identities().requester("ROOT").unwrap());
+    let requester = Arc::clone(fixture.gateway.access().identities().requester("ROOT").unwrap());
     let sender = Sender { requester, how: Authentication::Header, payload: &PayloadMode::Unsigned };
-    let (responder, ingress, asked) = (fixture.responder(), near(0), (operation, &target, Query::default()));
-    RequestContext::new((&fixture.gateway, &responder), &ingress, head, sender, asked, &None).is_audited()
+    let (ingress, asked) = (near(0), (operation, &target, Query::default()));
+    let understood = implemented(operation).map_or(&Understood::NOTHING, |handler| &handler.understood);
+    RequestContext::new(fixture.gateway.access(), &ingress, head, sender, asked, understood).is_audited()
 }
 
 #[test]

@@ -175,7 +175,7 @@ proptest! {
             prop_assert!(fixture.content(got).unwrap() == upload.content, "{}: other bytes are stored", number);
         }
         let deadline = Instant::now() + Duration::from_secs(10);
-        while fixture.gateway.bodies.budget.try_take(8 << 20).is_none() {
+        while fixture.gateway.services.bodies.budget.try_take(8 << 20).is_none() {
             prop_assert!(Instant::now() < deadline, "the budget did not come back");
             std::thread::sleep(Duration::from_millis(1));
         }

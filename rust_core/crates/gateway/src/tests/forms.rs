@@ -37,7 +37,7 @@ impl Fixture {
         ];
         let head = RequestHead { method: b"POST", path: path.as_bytes(), query: b"", headers: Headers::new(&list) };
         let form = self.gateway.form(&head, &near(0), &self.responder()).unwrap();
-        let form = form.unwrap_or_else(|refused| panic!("{}", code(&refused)));
+        let form = form.unwrap_or_else(|refused| panic!("{}", code(&refused.answer)));
         let admission = form.push(&self.gateway, body, true).unwrap_or_else(|_| panic!("the fields have no end"));
         match admission.request.and_then(|postponed| self.accepted(&postponed)) {
             Ok(request) => self.carry_out(&request, &body[admission.taken..]),
@@ -60,7 +60,7 @@ fn a_form_needs_the_permission_of_its_signer() {
     assert_eq!(shown(&fixture.post(&form(OF_OTHER, b"content"))), without_bucket);
     assert_eq!(fixture.call("HEAD", "/bucket/k", &[], b"").status, 404);
     assert_eq!(fixture.post(&form(OF_ROOT, b"content")).status, 204);
-    fixture.gateway.signers.replace(IdentityTables::of_root(OWNER, &[])).unwrap();
+    fixture.gateway.access().signers.replace(IdentityTables::of_root(OWNER, &[])).unwrap();
     assert_eq!(code(&fixture.post(&form(OF_ROOT, b"content"))), "InvalidAccessKeyId");
 }
 

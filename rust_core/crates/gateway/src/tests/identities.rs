@@ -29,11 +29,11 @@ fn a_secret_counts_until_another_replaces_it() {
     let fixture = Fixture::new();
     let (old, new) = (signer("secret"), signer("changed"));
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("", "SignatureDoesNotMatch"));
-    fixture.gateway.signers.replace(identities("changed")).unwrap();
+    fixture.gateway.access().signers.replace(identities("changed")).unwrap();
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("SignatureDoesNotMatch", ""));
-    fixture.gateway.signers.replace(IdentityTables::of_root(OWNER, &[])).unwrap();
+    fixture.gateway.access().signers.replace(IdentityTables::of_root(OWNER, &[])).unwrap();
     assert_eq!(code_of(&fixture, &new), "InvalidAccessKeyId");
-    fixture.gateway.signers.replace(identities("secret")).unwrap();
+    fixture.gateway.access().signers.replace(identities("secret")).unwrap();
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("", "SignatureDoesNotMatch"));
 }
 
@@ -41,7 +41,7 @@ fn a_secret_counts_until_another_replaces_it() {
 fn what_begins_anew_elsewhere_takes_nothing_of_a_limit() {
     let fixture = Fixture::new();
     let limits = vec![("ROOT".to_owned(), 1, 0)];
-    fixture.gateway.signers.change(IdentityTables { limits, ..IdentityTables::default() }, &[]).unwrap();
+    fixture.gateway.access().signers.change(IdentityTables { limits, ..IdentityTables::default() }, &[]).unwrap();
     for _ in 0..3 {
         let request = fixture.accept("GET", "/", &[], b"").ok().expect("not too many");
         fixture.gateway.pass_on(Admission::Request(&*request), &Headers::new(&[]));
@@ -59,20 +59,20 @@ fn limits_of_keys_and_users_come_and_go_with_changes() {
     };
     let fixture = Fixture::new();
     let signer = signer("secret");
-    let root = fixture.gateway.signers.identities().requester("ROOT").unwrap().identity.principal.arn.clone();
+    let root = fixture.gateway.access().identities().requester("ROOT").unwrap().identity.principal.arn.clone();
     assert_ne!(root, arn);
-    let is_limited = || fixture.gateway.signers.identities().requester("ROOT").unwrap().limits.is_some();
+    let is_limited = || fixture.gateway.access().identities().requester("ROOT").unwrap().limits.is_some();
     assert!(!is_limited());
     for id in ["ROOT", &root] {
-        fixture.gateway.signers.change(rows(&[(id, 1, 0)]), &[]).unwrap();
+        fixture.gateway.access().signers.change(rows(&[(id, 1, 0)]), &[]).unwrap();
         assert!(is_limited(), "{id}");
         assert_eq!(code_of(&fixture, &signer), "");
         // The same again fills nothing up.
-        fixture.gateway.signers.change(rows(&[(id, 1, 0)]), &[]).unwrap();
+        fixture.gateway.access().signers.change(rows(&[(id, 1, 0)]), &[]).unwrap();
         let refused = fixture.accept_as(&signer, "GET", "/", &[], b"").err().expect("too many");
         assert_eq!((code(&refused).as_str(), refused.status), ("SlowDown", 503));
         assert!(refused.headers.iter().any(|header| header == ("retry-after", b"1")), "{:?}", refused.headers);
-        fixture.gateway.signers.change(rows(&[(id, 0, 0)]), &[]).unwrap();
+        fixture.gateway.access().signers.change(rows(&[(id, 0, 0)]), &[]).unwrap();
         assert!(!is_limited(), "{id}");
         assert_eq!(code_of(&fixture, &signer), "");
     }
@@ -84,7 +84,7 @@ fn a_change_of_a_secret_takes_effect_while_requests_run() {
     const CHANGES: usize = 200;
     let fixture = Fixture::new();
     let secrets: Vec<String> = (0..3).map(|number| format!("secret-{number}")).collect();
-    fixture.gateway.signers.replace(identities(&secrets[0])).unwrap();
+    fixture.gateway.access().signers.replace(identities(&secrets[0])).unwrap();
     // The number of the change that has begun, and of the one that is answered.
     let (begun, answered, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let (accepted, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -108,7 +108,7 @@ fn a_change_of_a_secret_takes_effect_while_requests_run() {
         }
         for change in 1..=CHANGES {
             begun.store(change, Ordering::SeqCst);
-            fixture.gateway.signers.replace(identities(&secrets[change % secrets.len()])).unwrap();
+            fixture.gateway.access().signers.replace(identities(&secrets[change % secrets.len()])).unwrap();
             answered.store(change, Ordering::SeqCst);
             let (had, refusals) = (accepted.load(Ordering::SeqCst), refused.load(Ordering::SeqCst));
             let deadline = Instant::now() + Duration::from_secs(30);

@@ -178,7 +178,7 @@ fn a_challenge_holds_for_one_upload_and_not_for_ever() {
     let size = content.len() as u64;
     let claim = Claim { owner: OWNER.as_bytes(), bucket: bucket.id, key: b"k", size, sha256: &sha256 };
     for (age_ms, status) in [(LIFETIME_MS + 1000, 403), (LIFETIME_MS - 60_000, 200)] {
-        let challenge = fixture.gateway.challenger.issue(&claim, now_ms() - age_ms, &[3; 32]);
+        let challenge = fixture.gateway.services.challenger.issue(&claim, now_ms() - age_ms, &[3; 32]);
         let mut answer = Sha256::new().chain_update(challenge.nonce);
         for (first, last) in challenge.ranges {
             answer.update(&content[first as usize..=last as usize]);

@@ -12,7 +12,7 @@ impl Fixture {
     }
 
     fn buffers(&self) -> BufferCounts {
-        self.gateway.bodies.buffers.counts()
+        self.gateway.services.bodies.buffers.counts()
     }
 
     /// Everything that requests do with memory, well and badly.

@@ -80,7 +80,7 @@ fn entries_of_a_deletion_are_decided_on_a_worker() {
 fn a_limit_counts_a_request_once() {
     let site = site();
     let limits = vec![("alice".to_owned(), 1, 0)];
-    site.fixture.gateway.signers.change(IdentityTables { limits, ..IdentityTables::default() }, &[]).unwrap();
+    site.fixture.gateway.access().signers.change(IdentityTables { limits, ..IdentityTables::default() }, &[]).unwrap();
     let begun = site.begin("alice", "GET", "/box/open", &[], b"");
     assert!(matches!(begun, Begun::Postponed(_)));
     assert_eq!(site.finish(begun, b"").status, 200);

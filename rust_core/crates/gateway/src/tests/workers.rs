@@ -15,7 +15,7 @@ fn a_long_document_waits_for_a_worker_once() {
     let mut holders: Vec<_> = (0..WORKERS)
         .map(|_| {
             let (busy, (release, released)) = (busy.clone(), std::sync::mpsc::channel::<()>());
-            fixture.gateway.pool.spawn(move || {
+            fixture.gateway.services.pool.spawn(move || {
                 busy.send(()).unwrap();
                 let _ = released.recv();
             });
@@ -24,7 +24,7 @@ fn a_long_document_waits_for_a_worker_once() {
         .collect();
     (0..WORKERS).for_each(|_| held.recv().unwrap());
     long.body_read();
-    assert!(Arc::clone(&long).start(fixture.gateway.bodies.buffers.copy(document.as_bytes()), 1).is_none());
+    assert!(Arc::clone(&long).start(fixture.gateway.services.bodies.buffers.copy(document.as_bytes()), 1).is_none());
     assert!(short.start(Bytes::new(), 2).is_none());
     drop(holders.pop());
     let mut slots = Vec::new();

@@ -2,6 +2,7 @@
 
 use crate::errors::S3Error;
 use orcas_http::Query;
+use orcas_record::VersionId;
 
 /// The name of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,22 @@ impl std::fmt::Display for VersionName {
         let mut text = Vec::with_capacity(32);
         self.write(&mut text);
         out.write_str(std::str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+/// As the log has it.
+pub fn version_id(name: VersionName) -> VersionId {
+    match name {
+        VersionName::Null => VersionId::Null,
+        VersionName::Given(id) => VersionId::Named(id),
+    }
+}
+
+/// As clients see it.
+pub fn version_name(id: VersionId) -> VersionName {
+    match id {
+        VersionId::Null => VersionName::Null,
+        VersionId::Named(id) => VersionName::Given(id),
     }
 }
 

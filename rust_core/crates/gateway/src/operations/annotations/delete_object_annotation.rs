@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
 use crate::objects::annotation::AnnotationAddress;
-use crate::objects::versions::version_name;
 use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_decide::{AnnotationChange, Outcome};
 use orcas_s3::object_lock::bypasses_governance;
 use orcas_s3::support::{OF_AN_ANNOTATION_REMOVAL, Understood};
+use orcas_s3::versions::version_name;
 use orcas_s3::{Named, S3Error};
 
 pub struct DeleteObjectAnnotation {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::time;
+use crate::objects::encryption::check_readable;
 use crate::objects::versions::VersionAddress;
 use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response, ResponseBody};
@@ -36,7 +37,7 @@ impl Operation for GetObjectAnnotation {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.on_worker(|request| request.read_annotation())
+        request.on_worker(|request| Self::read_annotation(request))
     }
 
     fn named(&self) -> Named<'_> {
@@ -44,14 +45,14 @@ impl Operation for GetObjectAnnotation {
     }
 }
 
-impl TypedRequest<GetObjectAnnotation> {
-    fn read_annotation(&self) -> Result<Response, Problem> {
-        let GetObjectAnnotation { address, name, wants_checksum, is_sigv4 } = &self.input;
-        address.find(&self.gateway, &self.envelope, |found| {
+impl GetObjectAnnotation {
+    fn read_annotation(request: &TypedRequest<Self>) -> Result<Response, Problem> {
+        let GetObjectAnnotation { address, name, wants_checksum, is_sigv4 } = &request.input;
+        address.find(&request.services.engine, &request.envelope, |found| {
             let Some(text) = found.annotation(name) else {
                 return Err(S3Error::new(ErrorCode::NoSuchAnnotation).field("AnnotationName", name.to_vec()).into());
             };
-            self.gateway.check_readable(&found.object.version, None, *is_sigv4)?;
+            check_readable(&request.services.engine, &found.object.version, None, *is_sigv4)?;
             let version = &text.object.version;
             let mut headers = HeaderBlock::new();
             headers.set_object_headers(&version.etag, version.size, time(version.modified_ms));
@@ -62,16 +63,16 @@ impl TypedRequest<GetObjectAnnotation> {
                 headers.set_checksum(&checksum);
                 headers.set_checksum_type(checksum.kind());
             }
-            Ok(self.envelope.complete(200, headers, ResponseBody::Bytes(self.content(&text)?)))
+            Ok(request.envelope.complete(200, headers, ResponseBody::Bytes(Self::content(request, &text)?)))
         })
     }
 
     /// Blocks.
-    fn content(&self, text: &PinnedObject) -> Result<Buffer, Problem> {
+    fn content(request: &TypedRequest<Self>, text: &PinnedObject) -> Result<Buffer, Problem> {
         let length = text.object.version.size as usize;
-        let mut content = self.gateway.bodies.buffers.take(length);
+        let mut content = request.services.bodies.buffers.take(length);
         content.resize(length, 0);
-        let mut reader = self.gateway.engine.content().reader(text, 0, length as u64 - 1);
+        let mut reader = request.services.engine.content().reader(text, 0, length as u64 - 1);
         let mut at = 0;
         while at < length {
             match reader.read(&mut content[at..])? {

@@ -28,7 +28,7 @@ impl Operation for ListObjectAnnotations {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.on_worker(|request| request.make_list(|| request.list()))
+        request.on_worker(|request| request.make_list(|| Self::list(request)))
     }
 
     fn named(&self) -> Named<'_> {
@@ -36,10 +36,10 @@ impl Operation for ListObjectAnnotations {
     }
 }
 
-impl TypedRequest<ListObjectAnnotations> {
-    fn list(&self) -> Result<Response, Problem> {
-        let ListObjectAnnotations { address, query } = &self.input;
-        address.find(&self.gateway, &self.envelope, |found| {
+impl ListObjectAnnotations {
+    fn list(request: &TypedRequest<Self>) -> Result<Response, Problem> {
+        let ListObjectAnnotations { address, query } = &request.input;
+        address.find(&request.services.engine, &request.envelope, |found| {
             let version = &found.object.version;
             let mut headers = HeaderBlock::new();
             if let Some(shown) = address.shown(version) {
@@ -47,7 +47,7 @@ impl TypedRequest<ListObjectAnnotations> {
             }
             let (entries, more) = page(&version.attributes.annotations, query);
             let document = list(name_of(&address.bucket), &address.key, query, &entries, more);
-            Ok(self.envelope.document(200, headers, document))
+            Ok(request.envelope.document(200, headers, document))
         })
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::objects::annotation::AnnotationAddress;
-use crate::objects::versions::version_name;
+use crate::objects::encryption::check_readable;
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::Response;
@@ -18,6 +18,7 @@ use orcas_record::Encryption;
 use orcas_s3::annotations::{TEXT_LEN_MAX, written};
 use orcas_s3::headers::uploaded;
 use orcas_s3::support::{OF_AN_ANNOTATION, Understood};
+use orcas_s3::versions::version_name;
 use orcas_s3::{ErrorCode, Named, S3Error};
 use orcas_store::Sealing;
 
@@ -59,13 +60,14 @@ impl Operation for PutObjectAnnotation {
         if std::str::from_utf8(&content).is_err() {
             return Err(ErrorCode::UnsupportedMediaType.into());
         }
-        let engine = &request.gateway.engine;
+        let engine = &request.services.engine;
         let (md5, checksum) = (digests.md5, digests.stored);
         if engine.keys().can_seal() {
             // Whether the object is encrypted has to be looked up.
-            return request.on_worker(move |request| request.annotate((content, md5, checksum), ATTEMPTS_MAX));
+            return request.on_worker(move |request| Self::annotate(request, (content, md5, checksum), ATTEMPTS_MAX));
         }
-        let change = AnnotationChange::Put { md5, checksum, body: Box::new(request.plain(content)), encryption: None };
+        let change =
+            AnnotationChange::Put { md5, checksum, body: Box::new(Self::plain(request, content)), encryption: None };
         Ok(request.submit(request.input.annotation.intent(change)))
     }
 
@@ -88,9 +90,9 @@ impl Operation for PutObjectAnnotation {
     }
 }
 
-impl TypedRequest<PutObjectAnnotation> {
-    fn plain(&self, content: Bytes) -> Body {
-        let (engine, bucket) = (&self.gateway.engine, &self.input.annotation.version.bucket);
+impl PutObjectAnnotation {
+    fn plain(request: &TypedRequest<Self>, content: Bytes) -> Body {
+        let (engine, bucket) = (&request.services.engine, &request.input.annotation.version.bucket);
         match content.len() {
             ..=INLINE_MAX => engine.content().small_body(bucket, content),
             // As for an append: a content, however small.
@@ -99,26 +101,26 @@ impl TypedRequest<PutObjectAnnotation> {
     }
 
     /// Encrypts the text as its object is, which has to be looked up: blocks. At most so many times.
-    fn annotate(self: &Arc<Self>, text: Text, attempts: usize) -> Result<Progress, Problem> {
-        let (engine, annotation) = (&self.gateway.engine, &self.input.annotation);
-        annotation.version.find(&self.gateway, &self.envelope, |found| {
+    fn annotate(request: &Arc<TypedRequest<Self>>, text: Text, attempts: usize) -> Result<Progress, Problem> {
+        let (engine, annotation) = (&request.services.engine, &request.input.annotation);
+        annotation.version.find(&request.services.engine, &request.envelope, |found| {
             let encryption = found.object.version.attributes.encryption.clone();
             if let Some(Encryption::Customer(_)) = encryption {
                 let message = "An object that is encrypted with a customer provided key takes no annotations.";
                 return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
             }
-            self.gateway.check_readable(&found.object.version, None, self.input.is_sigv4)?;
+            check_readable(&request.services.engine, &found.object.version, None, request.input.is_sigv4)?;
             let (content, md5, checksum) = &text;
             let md5 = engine.keys().hidden_md5(encryption.as_ref())?.unwrap_or(*md5);
             let sealing = Sealing::from(encryption.clone());
             let body = match encryption {
-                None => self.plain(content.clone()),
+                None => Self::plain(request, content.clone()),
                 Some(_) => engine.content().sealed_body(&annotation.version.bucket, &sealing, content)?,
             };
             let change = AnnotationChange::Put { md5, checksum: *checksum, body: Box::new(body), encryption };
-            Ok(self.submit_then(annotation.intent(change), move |request, decision| match decision {
+            Ok(request.submit_then(annotation.intent(change), move |request, decision| match decision {
                 Err(Failure::Refused(Refusal::EncryptionDiffers)) if attempts > 1 => {
-                    request.annotate(text, attempts - 1)
+                    Self::annotate(request, text, attempts - 1)
                 }
                 decision => PutObjectAnnotation::answer(request, decision?).map(Progress::from),
             }))

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::admission::options::{EU, GatewayOptions, PublicAccess};
 use crate::admission::request_context::RequestContext;
 use crate::buckets::settings::read_change;
-use crate::gateway::{EU, Gateway, PublicAccess};
 use crate::requests::after_body::AskedByBody;
 use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
@@ -50,21 +50,21 @@ impl CreateBucket {
     }
 }
 
-impl TypedRequest<CreateBucket> {
+impl CreateBucket {
     /// `document` is the body, empty when there was none.
-    fn create(self: &Arc<Self>, document: &[u8]) -> Result<Progress, Problem> {
-        let input = &self.input;
-        let asked = self.read_document(|| create_bucket(document))?;
+    fn create(request: &Arc<TypedRequest<Self>>, document: &[u8]) -> Result<Progress, Problem> {
+        let input = &request.input;
+        let asked = request.read_document(|| create_bucket(document))?;
         if let Some(region) = &asked.region {
-            check_region(&self.gateway, region)?;
+            check_region(&request.services.access.options, region)?;
         }
-        let region = asked.region.unwrap_or_else(|| self.gateway.options.region.clone());
+        let region = asked.region.unwrap_or_else(|| request.services.access.options.region.clone());
         let lenient = region == LENIENT_REGION && input.is_plain() && asked.tags.is_empty();
         let tags = (!asked.tags.is_empty()).then(|| tagging(&asked.tags));
-        let open = self.gateway.options.public_access == PublicAccess::Open;
+        let open = request.services.access.options.public_access == PublicAccess::Open;
         let ownership = input.ownership.clone().or_else(|| open.then(open_ownership));
         let acl = match &input.acl {
-            Some(asked) => self.acl(asked, ownership.as_deref(), open)?,
+            Some(asked) => Self::acl(request, asked, ownership.as_deref(), open)?,
             None => None,
         };
         let intent = Intent::CreateBucket {
@@ -83,19 +83,26 @@ impl TypedRequest<CreateBucket> {
             .filter_map(|(kind, document)| Some((kind, Bytes::from(document?))))
             .collect(),
         };
-        Ok(self.submit_then(intent, move |request, decision| match decision {
-            Ok(Outcome::Bucket(_)) => Ok(request.created().into()),
+        Ok(request.submit_then(intent, move |request, decision| match decision {
+            Ok(Outcome::Bucket(_)) => Ok(Self::created(request).into()),
             Ok(_) => Err(wrong_outcome()),
-            Err(Failure::Refused(Refusal::BucketAlreadyOwnedByYou)) if lenient && request.lies_in(LENIENT_REGION) => {
-                Ok(request.created().into())
+            Err(Failure::Refused(Refusal::BucketAlreadyOwnedByYou))
+                if lenient && Self::lies_in(request, LENIENT_REGION) =>
+            {
+                Ok(Self::created(request).into())
             }
             Err(failure) => Err(failure.into()),
         }))
     }
 
     /// The ACL as it is stored. `ownership`: the controls of the bucket.
-    fn acl(&self, asked: &AskedAcl, ownership: Option<&[u8]>, open: bool) -> Result<Option<Vec<u8>>, S3Error> {
-        let owner = &self.input.owner;
+    fn acl(
+        request: &TypedRequest<Self>,
+        asked: &AskedAcl,
+        ownership: Option<&[u8]>,
+        open: bool,
+    ) -> Result<Option<Vec<u8>>, S3Error> {
+        let owner = &request.input.owner;
         if ownership.and_then(OwnershipControls::load).is_none_or(|controls| controls.disable_acls) {
             return match asked.is_harmless(owner) {
                 true => Ok(None),
@@ -109,17 +116,17 @@ impl TypedRequest<CreateBucket> {
         Ok(acl.stored(owner))
     }
 
-    fn created(&self) -> Response {
-        let input = &self.input;
+    fn created(request: &TypedRequest<Self>) -> Response {
+        let input = &request.input;
         let mut headers = HeaderBlock::new();
         headers.push("location", format!("/{}", input.name).as_bytes());
         headers.push("x-amz-bucket-arn", bucket_arn(&input.name).as_bytes());
-        self.succeeded(headers)
+        request.succeeded(headers)
     }
 
-    fn lies_in(&self, region: &str) -> bool {
-        let bucket = self.gateway.engine.bucket(self.input.name.as_bytes());
-        bucket.is_some_and(|bucket| self.gateway.region_of(&bucket) == region)
+    fn lies_in(request: &TypedRequest<Self>, region: &str) -> bool {
+        let bucket = request.services.engine.bucket(request.input.name.as_bytes());
+        bucket.is_some_and(|bucket| request.services.access.options.region_of(&bucket) == region)
     }
 }
 
@@ -150,7 +157,7 @@ impl Operation for CreateBucket {
     }
 
     fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
-        request.on_worker(move |request| request.create(&content))
+        request.on_worker(move |request| Self::create(request, &content))
     }
 
     fn named(&self) -> Named<'_> {
@@ -160,14 +167,14 @@ impl Operation for CreateBucket {
 
 /// A strict store has one region; another accepts any name that could be one, since clients make them up. Unlike on S3, it
 /// may be the server's own also where that is `us-east-1`: newer clients always name it.
-fn check_region(gateway: &Gateway, region: &str) -> Result<(), S3Error> {
+fn check_region(options: &GatewayOptions, region: &str) -> Result<(), S3Error> {
     const REGION_LEN_MAX: usize = 64;
     let plausible = region.len() <= REGION_LEN_MAX
         && region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     if !plausible && region != EU {
         return Err(S3Error::new(ErrorCode::InvalidLocationConstraint).field("LocationConstraint", region));
     }
-    if gateway.options.strict_region && region != gateway.options.region {
+    if options.strict_region && region != options.region {
         let message = format!(
             "The {region} location constraint is incompatible for the region specific endpoint this request was sent to."
         );

@@ -17,7 +17,7 @@ impl Operation for GetBucketLocation {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        let document = location_constraint(request.gateway.location_of(&request.input.0));
+        let document = location_constraint(request.services.access.options.location_of(&request.input.0));
         Ok(request.envelope.document(200, HeaderBlock::new(), document).into())
     }
 }

@@ -21,7 +21,7 @@ impl Operation for HeadBucket {
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let bucket = &request.input.0;
         let mut headers = HeaderBlock::new();
-        headers.push("x-amz-bucket-region", request.gateway.region_of(bucket).as_bytes());
+        headers.push("x-amz-bucket-region", request.services.access.options.region_of(bucket).as_bytes());
         headers.push("x-amz-bucket-arn", bucket_arn(name_of(bucket)).as_bytes());
         headers.push("x-amz-access-point-alias", b"false");
         headers.push("content-type", b"application/xml");

@@ -21,21 +21,21 @@ impl Operation for ListBuckets {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        let (gateway, Self { query, owner: caller }) = (&request.gateway, &request.input);
+        let (services, Self { query, owner: caller }) = (&request.services, &request.input);
         let after = query.continuation.as_ref().map(|token| token.after.as_slice());
-        let identities = gateway.signers.identities();
+        let (identities, options) = (services.access.identities(), &services.access.options);
         let owner = owner(caller, &identities);
         let mut document = BucketList::begin(query, &owner);
-        let all = gateway.engine.buckets();
+        let all = services.engine.buckets();
         let mut matching = all.iter().filter(|bucket| {
             bucket.owner == caller.as_bytes()
                 && bucket.name.starts_with(&query.prefix)
                 && after.is_none_or(|after| bucket.name.as_ref() > after)
-                && query.region.as_ref().is_none_or(|region| gateway.region_of(bucket).as_bytes() == region)
+                && query.region.as_ref().is_none_or(|region| options.region_of(bucket).as_bytes() == region)
         });
         let mut last = None;
         for bucket in matching.by_ref().take(query.max.map_or(usize::MAX, usize::from)) {
-            document.entry(name_of(bucket), time(bucket.created_ms), gateway.region_of(bucket));
+            document.entry(name_of(bucket), time(bucket.created_ms), options.region_of(bucket));
             last = Some(bucket);
         }
         let next = last.filter(|_| matching.next().is_some()).map(|bucket| name_of(bucket));

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::admission::access_control::AccessControl;
 use crate::admission::access_decision::{Question, Resource, ResourceFacts};
 use crate::admission::circumstances::KeptCircumstances;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::acls::owner_of;
+use crate::buckets::documents::disables_acls;
 use crate::buckets::pages::name_of;
-use crate::gateway::Gateway;
-use crate::objects::versions::{VersionAddress, version_name};
+use crate::objects::versions::VersionAddress;
 use crate::requests::request::{Operation, Progress, Request as _, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
@@ -19,6 +20,7 @@ use orcas_decide::{AttributeChange, Intent, Outcome, UpdateVersion};
 use orcas_record::{Bucket, DocumentKind};
 use orcas_s3::acl::{Acl, AskedAcl};
 use orcas_s3::support::{OF_AN_ACL, Understood};
+use orcas_s3::versions::version_name;
 use orcas_s3::{ErrorCode, Named, S3Error};
 
 pub struct GetBucketAcl(Arc<Bucket>);
@@ -29,7 +31,7 @@ impl Operation for GetBucketAcl {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        let document = request.gateway.shown_acl(&request.gateway.acl_of_bucket(&request.input.0));
+        let document = shown_acl(&request.services.access, &request.services.access.acl_of_bucket(&request.input.0));
         Ok(request.envelope.document(200, HeaderBlock::new(), document).into())
     }
 }
@@ -46,13 +48,16 @@ impl Operation for GetObjectAcl {
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         request.on_worker(|request| {
             let address = &request.input.0;
-            address.find(&request.gateway, &request.envelope, |found| {
+            address.find(&request.services.engine, &request.envelope, |found| {
                 let version = &found.object.version;
                 let mut headers = HeaderBlock::new();
                 if let Some(shown) = address.shown(version) {
                     headers.set_version_id(&shown);
                 }
-                let document = request.gateway.shown_acl(&request.gateway.acl_of(&address.bucket, &version.attributes));
+                let document = shown_acl(
+                    &request.services.access,
+                    &request.services.access.acl_of(&address.bucket, &version.attributes),
+                );
                 Ok(request.envelope.document(200, headers, document))
             })
         })
@@ -72,11 +77,11 @@ impl Operation for PutBucketAcl {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.put(&[])
+        Self::put(request, &[])
     }
 
     fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests) -> Result<Progress, Problem> {
-        request.put(&content)
+        Self::put(request, &content)
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
@@ -85,16 +90,16 @@ impl Operation for PutBucketAcl {
     }
 }
 
-impl TypedRequest<PutBucketAcl> {
-    fn put(self: &Arc<Self>, content: &[u8]) -> Result<Progress, Problem> {
-        let PutBucketAcl { bucket, asked } = &self.input;
-        let asked = self.read_document(|| self.gateway.asked(asked.clone(), content, bucket))?;
+impl PutBucketAcl {
+    fn put(request: &Arc<TypedRequest<Self>>, content: &[u8]) -> Result<Progress, Problem> {
+        let PutBucketAcl { bucket, asked } = &request.input;
+        let asked = request.read_document(|| asked_acl(&request.services.access, asked.clone(), content, bucket))?;
         let acl = asked.map(|asked| asked.resolved(owner_of(bucket), owner_of(bucket))).transpose()?;
         // Where lists are disabled, this one says what is so anyway.
-        let Some(acl) = acl else { return Ok(self.succeeded(HeaderBlock::new()).into()) };
-        self.gateway.check_public(bucket, &acl)?;
+        let Some(acl) = acl else { return Ok(request.succeeded(HeaderBlock::new()).into()) };
+        request.services.access.check_public(bucket, &acl)?;
         let document = acl.stored(owner_of(bucket)).unwrap_or_default().into();
-        Ok(self.submit(Intent::PutDocument { bucket: bucket.id, kind: DocumentKind::Acl, document }))
+        Ok(request.submit(Intent::PutDocument { bucket: bucket.id, kind: DocumentKind::Acl, document }))
     }
 }
 
@@ -114,11 +119,11 @@ impl Operation for PutObjectAcl {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.on_worker(move |request| request.change(&[]))
+        request.on_worker(move |request| Self::change(request, &[]))
     }
 
     fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _: &Digests) -> Result<Progress, Problem> {
-        request.on_worker(move |request| request.change(&content))
+        request.on_worker(move |request| Self::change(request, &content))
     }
 
     fn named(&self) -> Named<'_> {
@@ -139,37 +144,38 @@ impl Operation for PutObjectAcl {
     }
 }
 
-impl TypedRequest<PutObjectAcl> {
+impl PutObjectAcl {
     /// The list depends on the owner of the version that was found, so it replaces the list of that one, and no other.
-    fn change(self: &Arc<Self>, content: &[u8]) -> Result<Progress, Problem> {
-        let PutObjectAcl { address, asked, .. } = &self.input;
-        let (bucket, gateway) = (&address.bucket, &self.gateway);
-        address.find(gateway, &self.envelope, |found| {
+    fn change(request: &Arc<TypedRequest<Self>>, content: &[u8]) -> Result<Progress, Problem> {
+        let PutObjectAcl { address, asked, .. } = &request.input;
+        let (bucket, services) = (&address.bucket, &request.services);
+        address.find(&services.engine, &request.envelope, |found| {
             let version = &found.object.version;
-            self.authorize_again()?;
-            let asked = self.read_document(|| gateway.asked(asked.clone(), content, bucket))?;
-            let owner = gateway.acl_of(bucket, &version.attributes).owner;
+            Self::authorize_again(request)?;
+            let asked = request.read_document(|| asked_acl(&services.access, asked.clone(), content, bucket))?;
+            let owner = services.access.acl_of(bucket, &version.attributes).owner;
             let acl = asked.map(|asked| asked.resolved(&owner, owner_of(bucket))).transpose()?;
-            let Some(acl) = acl else { return Ok(self.succeeded(HeaderBlock::new()).into()) };
-            gateway.check_public(bucket, &acl)?;
+            let Some(acl) = acl else { return Ok(request.succeeded(HeaderBlock::new()).into()) };
+            services.access.check_public(bucket, &acl)?;
             let acl = acl.stored(owner_of(bucket)).map(Bytes::from);
             let change = AttributeChange::Acl { was: version.attributes.acl.clone(), acl };
             let (key, version) = (address.key.clone(), Some(version.version_id));
             let update = UpdateVersion { bucket: bucket.id, key, version, change };
-            Ok(self.submit(Intent::UpdateVersion(Box::new(update))))
+            Ok(request.submit(Intent::UpdateVersion(Box::new(update))))
         })
     }
 
-    fn authorize_again(&self) -> Result<(), S3Error> {
-        let PutObjectAcl { address, kept: Some(kept), .. } = &self.input else { return Ok(()) };
+    fn authorize_again(request: &TypedRequest<Self>) -> Result<(), S3Error> {
+        let PutObjectAcl { address, kept: Some(kept), .. } = &request.input else { return Ok(()) };
         let version = address.version.map(|version| version.to_string());
-        let identities = self.gateway.signers.identities();
+        let identities = request.services.access.identities();
         let resource = Resource::Object { bucket: name_of(&address.bucket), key: &address.key };
-        kept.with(&self.gateway, version.as_deref(), None, |circumstances| {
-            self.operation().spec().permissions.iter().try_for_each(|permission| {
+        kept.with(&request.services.access, version.as_deref(), None, |circumstances| {
+            request.operation().spec().permissions.iter().try_for_each(|permission| {
                 let action = permission.action(version.is_some());
-                let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
-                self.gateway.authorize_action(&identities, &question, circumstances)
+                let question =
+                    Question { requester: &request.requester, action, resource, facts: ResourceFacts::UNKNOWN };
+                request.services.access.authorize_action(&identities, &question, circumstances)
             })
         })
     }
@@ -184,30 +190,33 @@ fn named_acl(context: &RequestContext<'_>) -> Result<Option<AskedAcl>, Problem> 
     Ok(context.asked_acl()?)
 }
 
-impl Gateway {
-    /// The ACL of a request, from its headers or its body. `None` if lists are disabled in the bucket, and what is asked for
-    /// is so.
-    fn asked(&self, of_headers: Option<AskedAcl>, body: &[u8], bucket: &Bucket) -> Result<Option<AskedAcl>, S3Error> {
-        let asked = match of_headers {
-            Some(asked) => asked,
-            None if body.is_empty() => {
-                return Err(S3Error::new(ErrorCode::MissingSecurityHeader).field("MissingHeaderName", "x-amz-acl"));
-            }
-            None => {
-                let identities = self.signers.identities();
-                AskedAcl::of_document(body, &|id| identities.knows_owner(id))?
-            }
-        };
-        match (self.disables_acls(bucket.id), asked.is_harmless(owner_of(bucket))) {
-            (false, _) => Ok(Some(asked)),
-            (true, true) => Ok(None),
-            (true, false) => Err(ErrorCode::AccessControlListNotSupported.into()),
+/// The ACL of a request, from its headers or its body. `None` if lists are disabled in the bucket, and what is asked for
+/// is so.
+fn asked_acl(
+    access: &AccessControl,
+    of_headers: Option<AskedAcl>,
+    body: &[u8],
+    bucket: &Bucket,
+) -> Result<Option<AskedAcl>, S3Error> {
+    let asked = match of_headers {
+        Some(asked) => asked,
+        None if body.is_empty() => {
+            return Err(S3Error::new(ErrorCode::MissingSecurityHeader).field("MissingHeaderName", "x-amz-acl"));
         }
+        None => {
+            let identities = access.identities();
+            AskedAcl::of_document(body, &|id| identities.knows_owner(id))?
+        }
+    };
+    match (disables_acls(&access.engine, bucket.id), asked.is_harmless(owner_of(bucket))) {
+        (false, _) => Ok(Some(asked)),
+        (true, true) => Ok(None),
+        (true, false) => Err(ErrorCode::AccessControlListNotSupported.into()),
     }
+}
 
-    /// As clients see it.
-    fn shown_acl(&self, acl: &Acl) -> Vec<u8> {
-        let identities = self.signers.identities();
-        acl.document(&|id| identities.owner_name(id).map(str::to_owned))
-    }
+/// As clients see it.
+fn shown_acl(access: &AccessControl, acl: &Acl) -> Vec<u8> {
+    let identities = access.identities();
+    acl.document(&|id| identities.owner_name(id).map(str::to_owned))
 }

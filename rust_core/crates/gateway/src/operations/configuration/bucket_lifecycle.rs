@@ -28,7 +28,7 @@ impl Operation for GetBucketLifecycle {
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         request.on_worker(|request| {
             let bucket = &request.input.0;
-            let document = request.gateway.engine.document(bucket.id, DocumentKind::Lifecycle);
+            let document = request.services.engine.document(bucket.id, DocumentKind::Lifecycle);
             let Some(document) = document.filter(|document| !document.bytes.is_empty()) else {
                 let document = configurations::absent(request.operation(), name_of(bucket), false)?;
                 return Ok(request.envelope.document(200, HeaderBlock::new(), document));

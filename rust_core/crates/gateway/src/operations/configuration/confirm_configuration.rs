@@ -21,17 +21,17 @@ impl Operation for ConfirmConfiguration {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.on_worker(|request| request.confirm(&[]))
+        request.on_worker(|request| Self::confirm(request, &[]))
     }
 
     fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
-        request.on_worker(move |request| request.confirm(&content))
+        request.on_worker(move |request| Self::confirm(request, &content))
     }
 }
 
-impl TypedRequest<ConfirmConfiguration> {
-    fn confirm(&self, body: &[u8]) -> Result<Response, Problem> {
-        check_unchanged(self.operation(), body)?;
-        Ok(self.succeeded(HeaderBlock::new()))
+impl ConfirmConfiguration {
+    fn confirm(request: &TypedRequest<Self>, body: &[u8]) -> Result<Response, Problem> {
+        check_unchanged(request.operation(), body)?;
+        Ok(request.succeeded(HeaderBlock::new()))
     }
 }

@@ -5,16 +5,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
+use crate::buckets::documents::disables_acls;
 use crate::buckets::pages::name_of;
+use crate::buckets::policies::check_policy;
+use crate::objects::encryption::check_can_encrypt;
 use crate::requests::request::{Operation, Progress, Request as _, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Intent, Outcome};
+use orcas_engine::Handle;
 use orcas_record::{Bucket, DocumentKind};
+use orcas_s3::bucket_logging::{BucketLogging, invalid_target};
 use orcas_s3::event_targets::Targets;
 use orcas_s3::support::{OF_A_NOTIFICATION, SKIP_VALIDATION, Understood, skips_validation};
-use orcas_s3::{Operation as Name, S3Error, documents};
+use orcas_s3::{ErrorCode, Operation as Name, S3Error, documents};
 
 pub struct PutConfiguration {
     bucket: Arc<Bucket>,
@@ -35,7 +40,7 @@ impl Operation for PutConfiguration {
     }
 
     fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
-        request.on_worker(move |request| Ok(request.submit(request.intent(&content)?)))
+        request.on_worker(move |request| Ok(request.submit(Self::intent(request, &content)?)))
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
@@ -44,25 +49,48 @@ impl Operation for PutConfiguration {
     }
 }
 
-impl TypedRequest<PutConfiguration> {
-    fn intent(&self, body: &[u8]) -> Result<Intent, Problem> {
-        let PutConfiguration { bucket, skips_validation } = &self.input;
-        let kind = self.operation().spec().document.ok_or_else(|| self.operation().not_implemented())?;
+impl PutConfiguration {
+    fn intent(request: &TypedRequest<Self>, body: &[u8]) -> Result<Intent, Problem> {
+        let PutConfiguration { bucket, skips_validation } = &request.input;
+        let kind = request.operation().spec().document.ok_or_else(|| request.operation().not_implemented())?;
         match kind {
-            DocumentKind::Encryption => self.gateway.check_can_encrypt()?,
-            DocumentKind::OwnershipControls => self.gateway.check_ownership(bucket, body)?,
-            DocumentKind::Logging => self.gateway.check_log_target(bucket, body)?,
+            DocumentKind::Encryption => check_can_encrypt(&request.services.engine)?,
+            DocumentKind::OwnershipControls => request.services.access.check_ownership(bucket, body)?,
+            DocumentKind::Logging => check_log_target(&request.services.engine, bucket, body)?,
             DocumentKind::Policy => {
-                self.read_document(|| self.gateway.check_policy(&self.requester, bucket, body))?;
+                request.read_document(|| check_policy(&request.services.access, &request.requester, bucket, body))?;
                 return Ok(Intent::PutDocument { bucket: bucket.id, kind, document: body.to_vec().into() });
             }
             _ => {}
         }
-        let options = &self.gateway.options;
+        let options = &request.services.access.options;
         let targets =
             Targets { region: &options.region, known: (!skips_validation).then_some(&*options.event_targets) };
         let stored = || documents::stored(kind, body, name_of(bucket), targets);
-        let document = self.read_document(stored)?.into();
+        let document = request.read_document(stored)?.into();
         Ok(Intent::PutDocument { bucket: bucket.id, kind, document })
     }
+}
+
+/// Checks the target that a logging document of `bucket` names.
+///
+/// # Errors
+/// `InvalidTargetBucketForLogging`; `AccessControlListNotSupported` and `NotImplemented` for grants; those of the
+/// document.
+fn check_log_target(engine: &Handle, bucket: &Bucket, body: &[u8]) -> Result<(), Problem> {
+    let Some(logging) = BucketLogging::parse(body)? else { return Ok(()) };
+    let name = &logging.bucket;
+    let Some(target) = engine.bucket(name.as_bytes()) else {
+        return Err(invalid_target("The target bucket for logging does not exist", name).into());
+    };
+    if target.owner != bucket.owner {
+        let message = "The owner for the bucket to be logged and the target bucket must be the same.";
+        return Err(invalid_target(message, name).into());
+    }
+    if logging.grants {
+        let disabled = disables_acls(engine, target.id);
+        let code = if disabled { ErrorCode::AccessControlListNotSupported } else { ErrorCode::NotImplemented };
+        return Err(S3Error::from(code).into());
+    }
+    Ok(())
 }

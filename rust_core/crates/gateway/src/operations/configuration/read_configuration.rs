@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
+use crate::buckets::documents::document;
 use crate::buckets::pages::name_of;
 use crate::requests::request::{Operation, Progress, Request as _, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
@@ -23,14 +24,14 @@ impl Operation for ReadBucketConfiguration {
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let bucket = &request.input.0;
-        if let Some(answer) = request.policy() {
+        if let Some(answer) = Self::policy(request) {
             return Ok(answer?.into());
         }
         let (operation, name) = (request.operation(), name_of(bucket));
         let kind = operation.spec().document;
-        let stored = kind.and_then(|kind| request.gateway.engine.document(bucket.id, kind));
+        let stored = kind.and_then(|kind| request.services.engine.document(bucket.id, kind));
         // What the store does by itself, no bucket can do without.
-        let of_the_store = kind == Some(DocumentKind::Encryption) && request.gateway.options.encrypt_by_default;
+        let of_the_store = kind == Some(DocumentKind::Encryption) && request.services.access.options.encrypt_by_default;
         let document = match stored.filter(|document| !of_the_store || !document.bytes.is_empty()) {
             None if of_the_store => encryption::of_the_store().document(),
             None => configurations::absent(operation, name, false)?,
@@ -41,21 +42,21 @@ impl Operation for ReadBucketConfiguration {
     }
 }
 
-impl TypedRequest<ReadBucketConfiguration> {
+impl ReadBucketConfiguration {
     /// The answer about the policy of the bucket, if it is asked for and there is one.
-    fn policy(&self) -> Option<Result<Response, Problem>> {
-        let bucket = self.input.0.id;
-        let stored = self.gateway.engine.document(bucket, DocumentKind::Policy);
+    fn policy(request: &TypedRequest<Self>) -> Option<Result<Response, Problem>> {
+        let bucket = request.input.0.id;
+        let stored = request.services.engine.document(bucket, DocumentKind::Policy);
         let stored = stored.filter(|document| !document.bytes.is_empty());
-        match self.operation() {
-            Name::GetBucketPolicy => stored.map(|document| Ok(self.envelope.json(200, document.bytes.to_vec()))),
+        match request.operation() {
+            Name::GetBucketPolicy => stored.map(|document| Ok(request.envelope.json(200, document.bytes.to_vec()))),
             Name::GetBucketPolicyStatus if stored.is_some() => {
-                let of_acl = self.gateway.is_public_by_acl(&self.input.0);
-                let Some(policy) = self.gateway.document::<BucketPolicy>(bucket) else {
+                let of_acl = request.services.access.is_public_by_acl(&request.input.0);
+                let Some(policy) = document::<BucketPolicy>(&request.services.engine, bucket) else {
                     return Some(Err(Problem::internal("the policy of a bucket cannot be read")));
                 };
                 let is_public = of_acl || policy.is_public;
-                Some(Ok(self.envelope.document(200, HeaderBlock::new(), policy_status(is_public))))
+                Some(Ok(request.envelope.document(200, HeaderBlock::new(), policy_status(is_public))))
             }
             _ => None,
         }

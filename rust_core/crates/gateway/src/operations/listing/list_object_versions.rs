@@ -6,14 +6,15 @@ use bytes::Bytes;
 
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
+use crate::buckets::documents::disables_acls;
 use crate::buckets::pages::{name_of, owner, owner_of, time};
-use crate::objects::versions::{version_id, version_name};
 use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::{self as catalog, ListedVersion, VersionSink};
 use orcas_record::Bucket;
 use orcas_s3::query::ListVersionsQuery;
+use orcas_s3::versions::{version_id, version_name};
 use orcas_s3::xml::lists::{ObjectEntry, Owner, page_room};
 use orcas_s3::xml::version_list::{EntryVersion, VersionList};
 
@@ -28,7 +29,7 @@ impl Operation for ListObjectVersions {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.on_worker(|request| request.make_list(|| request.list_versions()))
+        request.on_worker(|request| request.make_list(|| Self::list_versions(request)))
     }
 }
 
@@ -101,9 +102,9 @@ impl VersionSink for PageDocument<'_> {
     }
 }
 
-impl TypedRequest<ListObjectVersions> {
-    fn list_versions(&self) -> Result<Response, Problem> {
-        let input = &self.input;
+impl ListObjectVersions {
+    fn list_versions(request: &TypedRequest<Self>) -> Result<Response, Problem> {
+        let input = &request.input;
         let ListVersionsQuery { keys, key_marker, version_id_marker } = &input.query;
         let after = key_marker.as_deref().map(|marker| Bytes::copy_from_slice(keys.behind(marker)));
         let list = catalog::ListVersions {
@@ -113,21 +114,21 @@ impl TypedRequest<ListObjectVersions> {
             after: after.map(|key| (key, version_id_marker.map(version_id))),
             max_keys: usize::from(keys.max),
         };
-        let mut buffer = self.gateway.bodies.buffers.take(page_room(keys.max));
-        let identities = self.gateway.signers.identities();
+        let mut buffer = request.services.bodies.buffers.take(page_room(keys.max));
+        let identities = request.services.access.identities();
         let document = input.document(std::mem::take(&mut *buffer), &identities);
         let mut page = PageDocument { input, identities: &identities, document };
-        let (gateway, bucket) = (&self.gateway, &input.bucket);
-        let next = if gateway.disables_acls(bucket.id) {
-            gateway.engine.list_versions_in(bucket, &list, &mut page)?
+        let (services, bucket) = (&request.services, &input.bucket);
+        let next = if disables_acls(&services.engine, bucket.id) {
+            services.engine.list_versions_in(bucket, &list, &mut page)?
         } else {
             let mut waiting = Waiting::default();
-            let next = gateway.engine.list_versions_in(bucket, &list, &mut waiting)?;
+            let next = services.engine.list_versions_in(bucket, &list, &mut waiting)?;
             for (key, version) in &waiting.0 {
                 match version {
                     None => page.prefix(key),
                     Some(version) => {
-                        let id = gateway.owner_in(bucket, key, Some(version.id))?;
+                        let id = services.access.owner_in(bucket, key, Some(version.id))?;
                         page.owned(key, version, Some(owner(&id, &identities)));
                     }
                 }
@@ -136,6 +137,6 @@ impl TypedRequest<ListObjectVersions> {
         };
         let next = next.as_ref().map(|(last, version)| (&last[..], version.map(version_name)));
         *buffer = page.document.end(next);
-        Ok(self.envelope.document(200, HeaderBlock::new(), buffer))
+        Ok(request.envelope.document(200, HeaderBlock::new(), buffer))
     }
 }

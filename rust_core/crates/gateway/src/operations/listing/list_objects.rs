@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
+use crate::buckets::documents::disables_acls;
 use crate::buckets::pages::{name_of, owner, owner_of, time};
 use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
@@ -32,7 +33,7 @@ impl Operation for ListObjects {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.on_worker(|request| request.make_list(|| request.list_objects()))
+        request.on_worker(|request| request.make_list(|| list_objects(request)))
     }
 }
 
@@ -42,7 +43,7 @@ impl Operation for ListObjectsV2 {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.on_worker(|request| request.make_list(|| request.list_objects()))
+        request.on_worker(|request| request.make_list(|| list_objects(request)))
     }
 }
 
@@ -150,41 +151,39 @@ impl<L: Listing> PageSink for PageDocument<'_, L> {
     }
 }
 
-impl<L: Listing> TypedRequest<L> {
-    fn list_objects(&self) -> Result<Response, Problem> {
-        let input = &self.input;
-        let (keys, after) = input.selection();
-        let list = catalog::ListObjects {
-            bucket: input.bucket().id,
-            prefix: Bytes::copy_from_slice(&keys.prefix),
-            delimiter: keys.delimiter.as_deref().map(Bytes::copy_from_slice),
-            after: after.map(Bytes::copy_from_slice),
-            max_keys: usize::from(keys.max),
-        };
-        let mut buffer = self.gateway.bodies.buffers.take(page_room(keys.max));
-        let identities = self.gateway.signers.identities();
-        let document = input.document(std::mem::take(&mut *buffer), &identities);
-        let mut page = PageDocument { input, identities: &identities, document };
-        let (gateway, bucket) = (&self.gateway, input.bucket());
-        let next = if input.shows_owners() && !gateway.disables_acls(bucket.id) {
-            let mut waiting = Waiting::default();
-            let next = gateway.engine.list_objects_in(bucket, &list, &mut waiting)?;
-            for (key, listed) in &waiting.0 {
-                match listed {
-                    None => page.prefix(key),
-                    Some(listed) => {
-                        let id = gateway.owner_in(bucket, key, None)?;
-                        page.owned(key, listed, Some(owner(&id, &identities)));
-                    }
+fn list_objects<L: Listing>(request: &TypedRequest<L>) -> Result<Response, Problem> {
+    let input = &request.input;
+    let (keys, after) = input.selection();
+    let list = catalog::ListObjects {
+        bucket: input.bucket().id,
+        prefix: Bytes::copy_from_slice(&keys.prefix),
+        delimiter: keys.delimiter.as_deref().map(Bytes::copy_from_slice),
+        after: after.map(Bytes::copy_from_slice),
+        max_keys: usize::from(keys.max),
+    };
+    let mut buffer = request.services.bodies.buffers.take(page_room(keys.max));
+    let identities = request.services.access.identities();
+    let document = input.document(std::mem::take(&mut *buffer), &identities);
+    let mut page = PageDocument { input, identities: &identities, document };
+    let (services, bucket) = (&request.services, input.bucket());
+    let next = if input.shows_owners() && !disables_acls(&services.engine, bucket.id) {
+        let mut waiting = Waiting::default();
+        let next = services.engine.list_objects_in(bucket, &list, &mut waiting)?;
+        for (key, listed) in &waiting.0 {
+            match listed {
+                None => page.prefix(key),
+                Some(listed) => {
+                    let id = services.access.owner_in(bucket, key, None)?;
+                    page.owned(key, listed, Some(owner(&id, &identities)));
                 }
             }
-            next
-        } else {
-            gateway.engine.list_objects_in(bucket, &list, &mut page)?
-        };
-        *buffer = page.document.end(next.as_deref(), keys.delimiter.is_some());
-        let mut headers = HeaderBlock::new();
-        headers.push("x-amz-bucket-region", gateway.region_of(bucket).as_bytes());
-        Ok(self.envelope.document(200, headers, buffer))
-    }
+        }
+        next
+    } else {
+        services.engine.list_objects_in(bucket, &list, &mut page)?
+    };
+    *buffer = page.document.end(next.as_deref(), keys.delimiter.is_some());
+    let mut headers = HeaderBlock::new();
+    headers.push("x-amz-bucket-region", services.access.options.region_of(bucket).as_bytes());
+    Ok(request.envelope.document(200, headers, buffer))
 }

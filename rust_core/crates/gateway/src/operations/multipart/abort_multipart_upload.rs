@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::objects::upload_ids::named_upload;
+use crate::objects::upload_ids::{named_upload, upload_id};
 use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::HeaderBlock;
 use orcas_bodies::problem::Problem;
@@ -23,7 +23,7 @@ pub struct AbortMultipartUpload {
 impl Operation for AbortMultipartUpload {
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         let (bucket, key) = context.object()?;
-        Ok(Self { bucket, key, upload: context.upload_id()? })
+        Ok(Self { bucket, key, upload: upload_id(&context.query)? })
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
@@ -32,7 +32,7 @@ impl Operation for AbortMultipartUpload {
         let intent = Intent::AbortUpload { bucket, key, upload, idle_since_ms: None };
         Ok(request.submit_then(intent, |request, decision| {
             let Self { bucket, key, upload } = &request.input;
-            let aborted = &request.gateway.aborted;
+            let aborted = &request.services.aborted;
             match decision {
                 Ok(Outcome::Done) => aborted.keep(bucket.id, key, *upload),
                 Ok(_) => return Err(wrong_outcome()),

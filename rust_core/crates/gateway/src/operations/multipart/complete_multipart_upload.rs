@@ -7,10 +7,9 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
 use crate::objects::conditions::precondition;
-use crate::objects::encryption::SentKey;
-use crate::objects::expiration::Expiring;
-use crate::objects::upload_ids::named_upload;
-use crate::objects::versions::version_name;
+use crate::objects::encryption::{SentKey, sent_key, show_stored};
+use crate::objects::expiration::{Expiring, show_expiration};
+use crate::objects::upload_ids::{named_upload, upload_id};
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
@@ -25,6 +24,7 @@ use orcas_s3::checksums::CompleteChecksum;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::metadata::multipart_object_size;
 use orcas_s3::support::{OF_A_PART, Understood};
+use orcas_s3::versions::version_name;
 use orcas_s3::xml::{requests, results};
 use orcas_s3::{ErrorCode, Named, S3Error};
 
@@ -55,12 +55,12 @@ impl Operation for CompleteMultipartUpload {
             location: format!("{}://{host}{}", context.ingress.scheme(), String::from_utf8_lossy(context.head.path)),
             bucket,
             key,
-            upload: context.upload_id()?,
+            upload: upload_id(&context.query)?,
             condition: WriteCondition::of_write(headers)?,
             checksum: CompleteChecksum::parse(headers)?,
             size: multipart_object_size(headers)?,
             listed: OnceLock::new(),
-            sent_key: context.sent_key()?,
+            sent_key: sent_key(context)?,
             is_sigv4: context.is_sigv4(),
         })
     }
@@ -87,11 +87,11 @@ impl Operation for CompleteMultipartUpload {
     fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
         let intent = request.read_document(|| request.input.intent(&content))?;
         // Without a keyring, no upload has a key.
-        if !request.gateway.engine.keys().can_seal() {
+        if !request.services.engine.keys().can_seal() {
             return Ok(request.submit(intent));
         }
         request.on_worker(move |request| {
-            request.check_key()?;
+            Self::check_key(request)?;
             Ok(request.submit(intent))
         })
     }
@@ -105,23 +105,23 @@ impl Operation for CompleteMultipartUpload {
         if completed.version_id != VersionId::Null {
             headers.set_version_id(&version_name(completed.version_id));
         }
-        request.gateway.show_stored(encryption.as_ref(), None, &mut headers);
-        if request.gateway.engine.has_lifecycle_rules()
+        show_stored(&request.services, encryption.as_ref(), None, &mut headers);
+        if request.services.engine.has_lifecycle_rules()
             // In memory, because it was just stored, unless somebody has replaced it already.
-            && let Some(Some(found)) = request.gateway.engine.try_object_in(bucket, key)
+            && let Some(Some(found)) = request.services.engine.try_object_in(bucket, key)
             && found.object.version.version_id == completed.version_id
             && found.object.version.etag == completed.etag
         {
-            request.gateway.show_expiration(&mut headers, || Expiring::of(bucket.id, &found.object.version));
+            show_expiration(&request.services.engine, &mut headers, || Expiring::of(bucket.id, &found.object.version));
         }
         Ok(request.envelope.document(200, headers, document))
     }
 }
 
-impl TypedRequest<CompleteMultipartUpload> {
+impl CompleteMultipartUpload {
     /// Compares the key with that of the parts, which blocks.
-    fn check_key(&self) -> Result<(), Problem> {
-        let (engine, input) = (&self.gateway.engine, &self.input);
+    fn check_key(request: &TypedRequest<Self>) -> Result<(), Problem> {
+        let (engine, input) = (&request.services.engine, &request.input);
         // One that was completed before is answered as then.
         if let Some(upload) = engine.upload(input.bucket.id, &input.key, input.upload)? {
             check_upload_key(engine, &upload, input.sent_key.as_ref().map(SentKey::sealing), input.is_sigv4)?;

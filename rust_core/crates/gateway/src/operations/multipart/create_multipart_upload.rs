@@ -6,7 +6,9 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
-use crate::objects::encryption::Chosen;
+use crate::objects::attributes::sent_attributes;
+use crate::objects::encryption::{Chosen, chosen_encryption, show_stored};
+use crate::objects::expiration::show_abort;
 use crate::objects::metadata::stored;
 use crate::objects::upload_ids::upload_id_text;
 use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
@@ -28,11 +30,11 @@ pub struct CreateMultipartUpload {
     checksum: Option<UploadChecksum>,
 }
 
-impl TypedRequest<CreateMultipartUpload> {
+impl CreateMultipartUpload {
     /// May wait for the data key of the owner of the bucket.
-    fn create(self: &Arc<Self>) -> Result<Progress, Problem> {
-        let CreateMultipartUpload { bucket, key, headers, attributes, chosen, checksum } = &self.input;
-        let headers = self.gateway.engine.content().sealed_headers(bucket, &chosen.sealing(), headers.clone())?;
+    fn create(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
+        let CreateMultipartUpload { bucket, key, headers, attributes, chosen, checksum } = &request.input;
+        let headers = request.services.engine.content().sealed_headers(bucket, &chosen.sealing(), headers.clone())?;
         let intent = Intent::CreateUpload {
             bucket: bucket.id,
             key: key.clone(),
@@ -40,7 +42,7 @@ impl TypedRequest<CreateMultipartUpload> {
             attributes: attributes.clone(),
             checksum: checksum.map(|chosen| (chosen.algorithm, chosen.kind)),
         };
-        Ok(self.submit(intent))
+        Ok(request.submit(intent))
     }
 }
 
@@ -50,18 +52,18 @@ impl Operation for CreateMultipartUpload {
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         let (bucket, key) = context.object()?;
         let headers = stored(Sent::parse(context.headers())?);
-        let chosen = context.chosen_encryption(bucket.id)?;
-        let attributes = Attributes { encryption: chosen.encryption.clone(), ..context.sent_attributes(&bucket)? };
+        let chosen = chosen_encryption(context, bucket.id)?;
+        let attributes = Attributes { encryption: chosen.encryption.clone(), ..sent_attributes(context, &bucket)? };
         Ok(Self { bucket, key, headers, attributes, chosen, checksum: UploadChecksum::parse(context.headers())? })
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let Self { bucket, headers, chosen, .. } = &request.input;
         let seals = chosen.encryption.is_some() && headers.has_unsealed();
-        if seals && !request.gateway.engine.keys().can_seal_at_once(bucket, &chosen.sealing()) {
-            return request.on_worker(move |request| request.create());
+        if seals && !request.services.engine.keys().can_seal_at_once(bucket, &chosen.sealing()) {
+            return request.on_worker(move |request| Self::create(request));
         }
-        request.create()
+        Self::create(request)
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
@@ -72,8 +74,8 @@ impl Operation for CreateMultipartUpload {
             headers.push("x-amz-checksum-algorithm", chosen.algorithm.name().as_bytes());
             headers.push("x-amz-checksum-type", chosen.kind.name().as_bytes());
         }
-        request.gateway.show_stored(encrypted.encryption.as_ref(), encrypted.key.as_ref(), &mut headers);
-        request.gateway.show_abort(&mut headers, bucket.id, key, id);
+        show_stored(&request.services, encrypted.encryption.as_ref(), encrypted.key.as_ref(), &mut headers);
+        show_abort(&request.services.engine, &mut headers, bucket.id, key, id);
         let document = results::initiate_multipart_upload(name_of(bucket), key, &upload_id_text(id));
         Ok(request.envelope.document(200, headers, document))
     }

@@ -28,7 +28,7 @@ impl Operation for ListMultipartUploads {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.on_worker(|request| request.make_list(|| request.list_uploads()))
+        request.on_worker(|request| request.make_list(|| Self::list_uploads(request)))
     }
 }
 
@@ -36,10 +36,10 @@ fn upload_marker(text: &[u8]) -> Result<UploadId, S3Error> {
     parse_upload_id(text).map_err(|_| S3Error::argument("Invalid uploadId marker", "upload-id-marker", text))
 }
 
-impl TypedRequest<ListMultipartUploads> {
-    fn list_uploads(&self) -> Result<Response, Problem> {
-        let ListMultipartUploads { bucket, query } = &self.input;
-        let page = self.gateway.engine.list_uploads(&ListUploads {
+impl ListMultipartUploads {
+    fn list_uploads(request: &TypedRequest<Self>) -> Result<Response, Problem> {
+        let ListMultipartUploads { bucket, query } = &request.input;
+        let page = request.services.engine.list_uploads(&ListUploads {
             bucket: bucket.id,
             prefix: Bytes::copy_from_slice(&query.keys.prefix),
             delimiter: query.keys.delimiter.as_deref().map(Bytes::copy_from_slice),
@@ -47,10 +47,10 @@ impl TypedRequest<ListMultipartUploads> {
             after_upload: query.upload_id_marker.as_deref().map(upload_marker).transpose()?,
             max_uploads: usize::from(query.keys.max),
         })?;
-        let identities = self.gateway.signers.identities();
+        let identities = request.services.access.identities();
         let mut document = UploadList::begin(name_of(bucket), query);
         for upload in &page.entries {
-            let id = self.gateway.acl_of(bucket, &upload.attributes).owner;
+            let id = request.services.access.acl_of(bucket, &upload.attributes).owner;
             document.entry(&UploadEntry {
                 key: &upload.key,
                 upload_id: &upload_id_text(upload.id),
@@ -64,6 +64,6 @@ impl TypedRequest<ListMultipartUploads> {
         let last = page.last.as_ref();
         let id = last.and_then(|(_, id)| id.map(upload_id_text)).unwrap_or_default();
         let document = document.end((last.map_or(&[][..], |(key, _)| &key[..]), &id), page.truncated);
-        Ok(self.envelope.document(200, HeaderBlock::new(), document))
+        Ok(request.envelope.document(200, HeaderBlock::new(), document))
     }
 }

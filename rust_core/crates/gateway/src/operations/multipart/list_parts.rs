@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::{name_of, owner, time};
-use crate::objects::encryption::SentKey;
+use crate::objects::encryption::{SentKey, sent_key};
+use crate::objects::expiration::show_abort;
 use crate::objects::upload_ids::{named_upload, parse_upload_id};
 use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
@@ -35,7 +36,7 @@ impl Operation for ListParts {
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         let (bucket, key) = context.object()?;
         let query = ListPartsQuery::parse(&context.query)?;
-        let (sent_key, is_sigv4) = (context.sent_key()?, context.is_sigv4());
+        let (sent_key, is_sigv4) = (sent_key(context)?, context.is_sigv4());
         Ok(Self { bucket, key, upload: parse_upload_id(&query.upload_id)?, query, sent_key, is_sigv4 })
     }
 
@@ -44,14 +45,14 @@ impl Operation for ListParts {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.on_worker(|request| request.make_list(|| request.list_parts()))
+        request.on_worker(|request| request.make_list(|| Self::list_parts(request)))
     }
 }
 
-impl TypedRequest<ListParts> {
-    fn list_parts(&self) -> Result<Response, Problem> {
+impl ListParts {
+    fn list_parts(request: &TypedRequest<Self>) -> Result<Response, Problem> {
         let (handle, ListParts { bucket, key, upload: id, query, sent_key, is_sigv4 }) =
-            (&self.gateway.engine, &self.input);
+            (&request.services.engine, &request.input);
         let upload = handle.upload(bucket.id, key, *id)?.ok_or(ErrorCode::NoSuchUpload)?;
         check_upload_key(handle, &upload, sent_key.as_ref().map(SentKey::sealing), *is_sigv4)?;
         let page = handle.list_parts(catalog::ListParts {
@@ -59,8 +60,8 @@ impl TypedRequest<ListParts> {
             after: query.marker,
             max_parts: usize::from(query.max),
         })?;
-        let identities = self.gateway.signers.identities();
-        let owned_by = self.gateway.acl_of(bucket, &upload.attributes).owner;
+        let identities = request.services.access.identities();
+        let owned_by = request.services.access.acl_of(bucket, &upload.attributes).owner;
         let owner = owner(&owned_by, &identities);
         let storage_class = upload.headers.storage_class.as_deref();
         let mut document = PartList::begin(name_of(bucket), key, query, &owner, upload.checksum, storage_class);
@@ -76,7 +77,7 @@ impl TypedRequest<ListParts> {
         }
         let document = document.end(page.entries.last().map_or(0, |part| part.number), page.truncated);
         let mut headers = HeaderBlock::new();
-        self.gateway.show_abort(&mut headers, bucket.id, key, *id);
-        Ok(self.envelope.document(200, headers, document))
+        show_abort(&request.services.engine, &mut headers, bucket.id, key, *id);
+        Ok(request.envelope.document(200, headers, document))
     }
 }

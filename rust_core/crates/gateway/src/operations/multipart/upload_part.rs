@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::objects::encryption::SentKey;
-use crate::objects::upload_ids::named_upload;
+use crate::objects::encryption::{SentKey, sent_key, show_stored};
+use crate::objects::upload_ids::{named_upload, part_address};
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::request::{Operation, Prepared, TypedRequest, Upload, wrong_outcome};
 use crate::requests::response::Response;
@@ -35,13 +35,13 @@ impl Operation for UploadPart {
 
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         let (bucket, key) = context.object()?;
-        let (number, upload) = context.part_address()?;
-        let (sent_key, is_sigv4) = (context.sent_key()?, context.is_sigv4());
+        let (number, upload) = part_address(&context.query)?;
+        let (sent_key, is_sigv4) = (sent_key(context)?, context.is_sigv4());
         Ok(Self { bucket, key, upload, number, sent_key, is_sigv4 })
     }
 
     fn body(&self, context: &RequestContext<'_>) -> Result<BodyPlan, Problem> {
-        context.content(false)
+        BodyPlan::of_content(context, false)
     }
 
     fn upload(&self) -> Option<&dyn Upload> {
@@ -55,7 +55,7 @@ impl Operation for UploadPart {
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Part(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), true);
-        request.gateway.show_stored(put.encryption.as_ref(), request.input.sent_key.as_ref(), &mut headers);
+        show_stored(&request.services, put.encryption.as_ref(), request.input.sent_key.as_ref(), &mut headers);
         Ok(request.succeeded(headers))
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::objects::encryption::SentKey;
+use crate::objects::encryption::{SentKey, check_readable, sent_key, sent_source_key, show_stored};
 use crate::objects::sources::{Pinned, Source, modified};
-use crate::objects::upload_ids::named_upload;
+use crate::objects::upload_ids::{named_upload, part_address};
 use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use crate::requests::storage_plan::{PartOf, StoragePlan};
@@ -40,10 +40,10 @@ impl Operation for UploadPartCopy {
 
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         let (bucket, key) = context.object()?;
-        let (number, upload) = context.part_address()?;
+        let (number, upload) = part_address(&context.query)?;
         let source = Source::of_copy(context)?;
         let range = context.headers().get("x-amz-copy-source-range").map(<[u8]>::to_vec);
-        let (sent_key, source_key) = (context.sent_key()?, context.sent_source_key()?);
+        let (sent_key, source_key) = (sent_key(context)?, sent_source_key(context)?);
         let is_sigv4 = context.is_sigv4();
         Ok(Self { source, bucket, key, upload, number, range, sent_key, source_key, is_sigv4 })
     }
@@ -53,23 +53,24 @@ impl Operation for UploadPartCopy {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        Ok(request.work_in_pieces(|request| async move { request.copy_part().await }))
+        Ok(request.work_in_pieces(|request| async move { Self::copy_part(&request).await }))
     }
 }
 
-impl TypedRequest<UploadPartCopy> {
+impl UploadPartCopy {
     /// Its digests may have to be computed from the source.
-    async fn copy_part(&self) -> Result<Response, Problem> {
-        let UploadPartCopy { source, bucket, key, upload, number, range, sent_key, source_key, is_sigv4 } = &self.input;
-        let (from, found) = source.find(&self.gateway)?;
-        self.gateway.check_readable(&found.object.version, source_key.as_ref(), *is_sigv4)?;
+    async fn copy_part(request: &TypedRequest<Self>) -> Result<Response, Problem> {
+        let UploadPartCopy { source, bucket, key, upload, number, range, sent_key, source_key, is_sigv4 } =
+            &request.input;
+        let (from, found) = source.find(&request.services.access)?;
+        check_readable(&request.services.engine, &found.object.version, source_key.as_ref(), *is_sigv4)?;
         let size = found.object.version.size;
         let part = PartOf::Upload { bucket: bucket.id, key: key.clone(), upload: *upload, is_sigv4: *is_sigv4 };
         let own = sent_key.as_ref().map(SentKey::sealing).unwrap_or_default();
         let StoragePlan { sealing, shows_checksum, .. } =
-            StoragePlan::of(&self.gateway.engine, Some(&part), own, None)?;
+            StoragePlan::of(&request.services.engine, Some(&part), own, None)?;
         let Pinned { source: version, shown } = source.pinned(&from, &found);
-        let request = CopyPartRequest {
+        let copying = CopyPartRequest {
             source: version,
             source_conditions: source.decided(SourceKind::Copy),
             range: range.as_ref().map(|value| copy_source_range(value, size)).transpose()?,
@@ -83,14 +84,16 @@ impl TypedRequest<UploadPartCopy> {
                 named: *is_sigv4,
             },
         };
-        let Outcome::Part(put) = self.gateway.engine.copy_part(&request).await? else { return Err(wrong_outcome()) };
+        let Outcome::Part(put) = request.services.engine.copy_part(&copying).await? else {
+            return Err(wrong_outcome());
+        };
         let checksum = put.checksum.as_ref().filter(|_| shows_checksum);
         let document = results::copy_part(&Etag::simple(put.etag.md5), modified(&put), checksum);
         let mut headers = HeaderBlock::new();
         if let Some(shown) = shown {
             headers.set_copy_source_version_id(&shown);
         }
-        self.gateway.show_stored(put.encryption.as_ref(), sent_key.as_ref(), &mut headers);
-        Ok(self.envelope.document(200, headers, document))
+        show_stored(&request.services, put.encryption.as_ref(), sent_key.as_ref(), &mut headers);
+        Ok(request.envelope.document(200, headers, document))
     }
 }

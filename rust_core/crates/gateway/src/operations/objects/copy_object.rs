@@ -7,11 +7,13 @@ use bytes::Bytes;
 use crate::admission::request_context::RequestContext;
 use crate::objects::attributes::{stored_retention, stored_tags};
 use crate::objects::conditions::precondition;
-use crate::objects::encryption::{Chosen, SentKey};
-use crate::objects::expiration::Expiring;
+use crate::objects::encryption::{
+    Chosen, SentKey, check_readable, chosen_encryption, has_own_encryption, sent_source_key, show_stored,
+};
+use crate::objects::expiration::{Expiring, show_expiration};
 use crate::objects::metadata::stored;
 use crate::objects::sources::{Pinned, Source, modified};
-use crate::objects::versions::{shows_versions, version_name};
+use crate::objects::versions::shows_versions;
 use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
@@ -27,6 +29,7 @@ use orcas_s3::metadata::{MetadataDirective, ObjectHeaders as Sent, STORAGE_CLASS
 use orcas_s3::object_lock::LockHeaders;
 use orcas_s3::support::{OF_A_COPY, Understood};
 use orcas_s3::tags::{self, TaggingDirective};
+use orcas_s3::versions::version_name;
 use orcas_s3::xml::results;
 use orcas_s3::{ErrorCode, Named, S3Error};
 
@@ -66,7 +69,7 @@ impl Operation for CopyObject {
         let itself = source.name.bucket.as_bytes() == bucket.name && source.name.key == key;
         // Where there are versions, a copy of one becomes the newest.
         let restores = source.name.version.is_some() && shows_versions(&bucket);
-        let (chosen, source_key) = (context.chosen_encryption(bucket.id)?, context.sent_source_key()?);
+        let (chosen, source_key) = (chosen_encryption(context, bucket.id)?, sent_source_key(context)?);
         let encryption = chosen.encryption.clone();
         // What a request names counts as a change, also if it is what the object has.
         let changes = || {
@@ -74,7 +77,7 @@ impl Operation for CopyObject {
                 || [STORAGE_CLASS, WEBSITE_REDIRECT].iter().any(|name| sent.get(name).is_some())
                 || algorithm.is_some()
                 || chosen.asked
-                || context.gateway.has_own_encryption(bucket.id)
+                || has_own_encryption(&context.access.engine, bucket.id)
         };
         if itself && !restores && !changes() {
             let message = "This copy request is illegal because it is trying to copy an object to itself without \
@@ -92,7 +95,7 @@ impl Operation for CopyObject {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        Ok(request.work_in_pieces(|request| async move { request.copy().await }))
+        Ok(request.work_in_pieces(|request| async move { Self::copy(&request).await }))
     }
 }
 
@@ -112,13 +115,13 @@ fn copy_attributes(sent: &Headers<'_>) -> Result<CopyAttributes, S3Error> {
     })
 }
 
-impl TypedRequest<CopyObject> {
+impl CopyObject {
     /// Its digests may have to be computed from the source.
-    async fn copy(&self) -> Result<Response, Problem> {
+    async fn copy(request: &TypedRequest<Self>) -> Result<Response, Problem> {
         let CopyObject { source, bucket, key, condition, headers, attributes, algorithm, chosen, source_key, .. } =
-            &self.input;
-        let (from, found) = source.find(&self.gateway)?;
-        self.gateway.check_readable(&found.object.version, source_key.as_ref(), self.input.is_sigv4)?;
+            &request.input;
+        let (from, found) = source.find(&request.services.access)?;
+        check_readable(&request.services.engine, &found.object.version, source_key.as_ref(), request.input.is_sigv4)?;
         let Pinned { source: version, shown } = source.pinned(&from, &found);
         let copy = Copy {
             source: version,
@@ -133,10 +136,10 @@ impl TypedRequest<CopyObject> {
         let keys = CopyKeys {
             source: source_key.as_ref().map(|sent| sent.key.clone()),
             copy: chosen.sealing().key,
-            named: self.input.is_sigv4,
+            named: request.input.is_sigv4,
         };
-        let request = CopyRequest { copy, algorithm: *algorithm, keys, cause: self.cause() };
-        let outcome = self.gateway.engine.copy_object(&request).await?;
+        let copying = CopyRequest { copy, algorithm: *algorithm, keys, cause: request.cause() };
+        let outcome = request.services.engine.copy_object(&copying).await?;
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
         let mut headers = HeaderBlock::new();
@@ -146,11 +149,11 @@ impl TypedRequest<CopyObject> {
         if let Some(shown) = shown {
             headers.set_copy_source_version_id(&shown);
         }
-        self.gateway.show_stored(put.encryption.as_ref(), chosen.key.as_ref(), &mut headers);
-        self.gateway.show_expiration(&mut headers, || {
+        show_stored(&request.services, put.encryption.as_ref(), chosen.key.as_ref(), &mut headers);
+        show_expiration(&request.services.engine, &mut headers, || {
             let tags = attributes.tags.as_ref().unwrap_or(&found.object.version.attributes.tags);
             Expiring { bucket: bucket.id, key, size: put.size, modified_ms: put.modified_ms, tags }
         });
-        Ok(self.envelope.document(200, headers, document))
+        Ok(request.envelope.document(200, headers, document))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
 use crate::objects::conditions::of_deletion;
-use crate::objects::versions::{VersionAddress, version_name};
+use crate::objects::versions::VersionAddress;
 use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
@@ -13,6 +13,7 @@ use orcas_s3::Named;
 use orcas_s3::conditions::{DeleteCondition, OF_A_DELETION};
 use orcas_s3::object_lock::bypasses_governance;
 use orcas_s3::support::{OF_A_LOCK, Understood};
+use orcas_s3::versions::version_name;
 
 pub struct DeleteObject {
     address: VersionAddress,

@@ -10,7 +10,6 @@ use crate::admission::decision_log::DecisionLog;
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use crate::objects::conditions::of_deletion;
-use crate::objects::versions::{version_id, version_name};
 use crate::requests::request::{Operation, Progress, Request as _, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
@@ -20,7 +19,7 @@ use orcas_record::{Bucket, VersionId};
 use orcas_s3::object_lock::asks_to_bypass;
 use orcas_s3::support::{OF_A_LOCK, Understood};
 use orcas_s3::target::checked_key;
-use orcas_s3::versions::VersionName;
+use orcas_s3::versions::{VersionName, version_id, version_name};
 use orcas_s3::xml::requests::{self, DeleteRequest};
 use orcas_s3::xml::results::DeleteResult;
 use orcas_s3::{ErrorCode, S3Error};
@@ -59,10 +58,10 @@ impl Operation for DeleteObjects {
 
     fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, digests: &Digests) -> Result<Progress, Problem> {
         let document = request.read_document(|| DeleteRequest::parse(&content))?;
-        let identities = request.gateway.signers.identities();
+        let identities = request.services.access.identities();
         let decisions = DecisionLog::default();
         let denied: Option<Vec<_>> =
-            document.entries.iter().map(|entry| request.denied(&identities, entry, &decisions)).collect();
+            document.entries.iter().map(|entry| Self::denied(request, &identities, entry, &decisions)).collect();
         let Some(denied) = denied else {
             let digests = *digests;
             return request.on_worker(move |request| Self::take(request, content, &digests));
@@ -130,26 +129,27 @@ impl Operation for DeleteObjects {
     }
 }
 
-impl TypedRequest<DeleteObjects> {
+impl DeleteObjects {
     /// Why the sender may not delete what the entry names, if so. `None`: only a worker can tell.
     fn denied(
-        &self,
+        request: &TypedRequest<Self>,
         identities: &Identities,
         entry: &requests::DeleteEntry,
         decisions: &DecisionLog,
     ) -> Option<Option<S3Error>> {
-        let Some(asked) = self.input.asked.as_deref() else { return Some(None) };
+        let Some(asked) = request.input.asked.as_deref() else { return Some(None) };
         let version = entry.version_id.as_deref().map(String::from_utf8_lossy);
-        let resource = Resource::Object { bucket: &self.input.name, key: &entry.key };
-        asked.with(&self.gateway, version.as_deref(), Some(decisions), |circumstances| {
-            let permissions = self.operation().spec().permissions.iter();
+        let resource = Resource::Object { bucket: &request.input.name, key: &entry.key };
+        asked.with(&request.services.access, version.as_deref(), Some(decisions), |circumstances| {
+            let permissions = request.operation().spec().permissions.iter();
             let of_row = permissions.map(|permission| permission.action(version.is_some()));
             // What cannot be read as a bypass is refused once something may be deleted.
             let takes = |header: &[u8]| DeleteObjects::UNDERSTOOD.takes(header);
-            let mut actions = of_row.chain(self.operation().actions_of_headers(circumstances.headers, takes));
+            let mut actions = of_row.chain(request.operation().actions_of_headers(circumstances.headers, takes));
             let denied = actions.find_map(|action| {
-                let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
-                self.gateway.authorize_action(identities, &question, circumstances).err()
+                let question =
+                    Question { requester: &request.requester, action, resource, facts: ResourceFacts::UNKNOWN };
+                request.services.access.authorize_action(identities, &question, circumstances).err()
             });
             (!circumstances.is_postponed.get()).then_some(denied)
         })

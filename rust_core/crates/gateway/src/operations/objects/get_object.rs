@@ -6,15 +6,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::admission::ingress::now_ms;
 use crate::admission::request_context::RequestContext;
-use crate::gateway::{Gateway, now_ms};
 use crate::objects::attributes::shown_lock;
-use crate::objects::encryption::{SentKey, opened};
-use crate::objects::expiration::Expiring;
+use crate::objects::encryption::{SentKey, check_readable, opened, sent_key, show_encryption_of};
+use crate::objects::expiration::{Expiring, show_expiration};
 use crate::objects::metadata::shown;
 use crate::objects::versions::{VersionAddress, shows_versions};
 use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{Envelope, HeaderBlock, Response, ResponseBody};
+use crate::requests::services::Services;
 use orcas_base::buffers::Buffer;
 use orcas_bodies::download::{Download, Source};
 use orcas_bodies::problem::Problem;
@@ -74,12 +75,12 @@ impl GetObject {
     /// The answer about `found`. Blocks.
     pub fn answer_page(
         &self,
-        gateway: &Arc<Gateway>,
+        services: &Services,
         envelope: &Envelope,
         found: &PinnedObject,
         stopwatch: Option<&Arc<Stopwatch>>,
     ) -> Result<Response, Problem> {
-        let reader = Reader { input: self, gateway, envelope, stopwatch };
+        let reader = Reader { input: self, services, envelope, stopwatch };
         reader.on_found(found, |found, first, length| reader.read_whole(found, first, length))
     }
 }
@@ -125,7 +126,7 @@ impl Operation for GetObject {
             part,
             overrides,
             wants_checksum: wants_checksum(headers)?,
-            key: context.sent_key()?,
+            key: sent_key(context)?,
             is_sigv4: context.is_sigv4(),
             public: false,
             shares_origin: matches!(context.target, Target::Object { hosted: false, .. }),
@@ -136,23 +137,23 @@ impl Operation for GetObject {
         let address = &request.input.address;
         let since = request.now_if_timed();
         let at_hand = match address.version {
-            None => request.gateway.engine.try_object_in(&address.bucket, &address.key),
+            None => request.services.engine.try_object_in(&address.bucket, &address.key),
             Some(_) => None,
         };
         match at_hand {
             Some(Some(found)) => {
-                request.note_found(since);
-                request.found(found)
+                Self::note_found(request, since);
+                Self::found(request, found)
             }
             // Whether there is a delete marker has to be looked up.
             Some(None) if !shows_versions(&address.bucket) => {
-                Ok(address.missing(&request.gateway, &request.envelope)?.into())
+                Ok(address.missing(&request.services.engine, &request.envelope)?.into())
             }
             Some(None) | None => request.on_worker(|request| {
                 let since = request.now_if_timed();
-                request.input.address.find(&request.gateway, &request.envelope, |found| {
-                    request.note_found(since);
-                    let reader = request.reader();
+                request.input.address.find(&request.services.engine, &request.envelope, |found| {
+                    Self::note_found(request, since);
+                    let reader = Self::reader(request);
                     reader.on_found(&found, |found, first, length| reader.read_whole(found, first, length))
                 })
             }),
@@ -173,15 +174,15 @@ struct Selection {
     parts_count: Option<u16>,
 }
 
-impl TypedRequest<GetObject> {
+impl GetObject {
     /// Answers at once if the bytes are at hand.
-    fn found(self: &Arc<Self>, found: PinnedObject) -> Result<Progress, Problem> {
+    fn found(request: &Arc<TypedRequest<Self>>, found: PinnedObject) -> Result<Progress, Problem> {
         let mut absent = None;
-        let answer = self.reader().on_found(&found, |found, first, length| {
-            let mut content = self.gateway.bodies.buffers.take(length);
+        let answer = Self::reader(request).on_found(&found, |found, first, length| {
+            let mut content = request.services.bodies.buffers.take(length);
             content.resize(length, 0);
-            if reading(self.tally.stopwatch.as_deref(), || {
-                self.gateway.engine.content().try_read(found, first, &mut content)
+            if reading(request.tally.stopwatch.as_deref(), || {
+                request.services.engine.content().try_read(found, first, &mut content)
             })? {
                 return Ok(content);
             }
@@ -189,23 +190,23 @@ impl TypedRequest<GetObject> {
             Ok(Vec::new().into())
         })?;
         let Some((found, first, length)) = absent else { return Ok(answer.into()) };
-        self.on_worker(move |request| {
-            let content = request.reader().read_whole(&found, first, length)?;
+        request.on_worker(move |request| {
+            let content = Self::reader(request).read_whole(&found, first, length)?;
             Ok(Response { body: ResponseBody::Bytes(content), ..answer })
         })
     }
 
-    fn reader(&self) -> Reader<'_> {
+    fn reader(request: &TypedRequest<Self>) -> Reader<'_> {
         Reader {
-            input: &self.input,
-            gateway: &self.gateway,
-            envelope: &self.envelope,
-            stopwatch: self.tally.stopwatch.as_ref(),
+            input: &request.input,
+            services: &request.services,
+            envelope: &request.envelope,
+            stopwatch: request.tally.stopwatch.as_ref(),
         }
     }
 
-    fn note_found(&self, since: Option<Instant>) {
-        if let (Some(stopwatch), Some(since)) = (&self.tally.stopwatch, since) {
+    fn note_found(request: &TypedRequest<Self>, since: Option<Instant>) {
+        if let (Some(stopwatch), Some(since)) = (&request.tally.stopwatch, since) {
             stopwatch.found(since);
         }
     }
@@ -214,7 +215,7 @@ impl TypedRequest<GetObject> {
 /// What the answer about an object depends on beside the object.
 struct Reader<'a> {
     input: &'a GetObject,
-    gateway: &'a Arc<Gateway>,
+    services: &'a Services,
     envelope: &'a Envelope,
     stopwatch: Option<&'a Arc<Stopwatch>>,
 }
@@ -227,7 +228,7 @@ impl Reader<'_> {
         whole: impl FnOnce(&PinnedObject, u64, usize) -> Result<Buffer, Problem>,
     ) -> Result<Response, Problem> {
         let read = self.input;
-        self.gateway.check_readable(&found.object.version, read.key.as_ref(), read.is_sigv4)?;
+        check_readable(&self.services.engine, &found.object.version, read.key.as_ref(), read.is_sigv4)?;
         let with_key;
         let found = match &read.key {
             None => found,
@@ -242,7 +243,7 @@ impl Reader<'_> {
         let headers = match &version.headers.sealed {
             None => &version.headers,
             Some(_) => {
-                opened = self.gateway.engine.content().headers(found)?;
+                opened = self.services.engine.content().headers(found)?;
                 &*opened
             }
         };
@@ -275,10 +276,10 @@ impl Reader<'_> {
         answer.checksum = selection.checksum.as_ref().filter(|_| read.wants_checksum).map(|checksum| (checksum, kind));
         answer.parts_count = selection.parts_count;
         let mut headers = answer.headers();
-        self.gateway.show_encryption_of(version, read.key.as_ref(), &mut headers);
+        show_encryption_of(self.services, version, read.key.as_ref(), &mut headers);
         // Rules speak of the current version: one that is named need not be it.
         if read.address.version.is_none() {
-            self.gateway.show_expiration(&mut headers, || Expiring::of(read.address.bucket.id, version));
+            show_expiration(&self.services.engine, &mut headers, || Expiring::of(read.address.bucket.id, version));
         }
         let status = if selection.range.is_some() { 206 } else { 200 };
         let (first, length) = match selection.range {
@@ -291,9 +292,9 @@ impl Reader<'_> {
             ResponseBody::Bytes(whole(found, first, length as usize)?)
         } else {
             // Once the response has begun, it is too late for an error.
-            self.gateway.engine.keys().check_named_key(version.attributes.encryption.as_ref())?;
+            self.services.engine.keys().check_named_key(version.attributes.encryption.as_ref())?;
             let source = self.source(found, first, length);
-            ResponseBody::Pieces(Download::start(&self.gateway.bodies.downloads, length, source))
+            ResponseBody::Pieces(Download::start(&self.services.bodies.downloads, length, source))
         };
         Ok(self.envelope.complete(status, headers, body))
     }
@@ -308,16 +309,16 @@ impl Reader<'_> {
 
     /// Reads a small body; blocks.
     fn read_whole(&self, found: &PinnedObject, first: u64, length: usize) -> Result<Buffer, Problem> {
-        let mut content = self.gateway.bodies.buffers.take(length);
+        let mut content = self.services.bodies.buffers.take(length);
         content.resize(length, 0);
-        let mut reader = self.gateway.engine.content().reader(found, first, first + length as u64 - 1);
+        let mut reader = self.services.engine.content().reader(found, first, first + length as u64 - 1);
         reading(self.stopwatch.map(|stopwatch| &**stopwatch), || fill(&mut reader, &mut content))?;
         Ok(content)
     }
 
     /// Reads a large body piece by piece.
     fn source(&self, found: &PinnedObject, first: u64, length: u64) -> Source {
-        let mut reader = self.gateway.engine.content().reader(found, first, first + length - 1);
+        let mut reader = self.services.engine.content().reader(found, first, first + length - 1);
         let stopwatch = self.stopwatch.cloned();
         Box::new(move |piece, wanted| {
             let wanted = reader.remaining().min(wanted as u64) as usize;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::time;
-use crate::objects::encryption::SentKey;
+use crate::objects::encryption::{SentKey, check_readable, sent_key};
 use crate::objects::versions::VersionAddress;
 use crate::requests::request::{Operation, Progress, TypedRequest};
 use crate::requests::response::{HeaderBlock, Response};
@@ -28,35 +28,35 @@ impl Operation for GetObjectAttributes {
         Ok(Self {
             address: VersionAddress::parse(context)?,
             request: AttributesRequest::parse(context.headers())?,
-            key: context.sent_key()?,
+            key: sent_key(context)?,
             is_sigv4: context.is_sigv4(),
         })
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.on_worker(|request| request.attributes())
+        request.on_worker(|request| Self::attributes(request))
     }
 }
 
-impl TypedRequest<GetObjectAttributes> {
-    fn attributes(&self) -> Result<Response, Problem> {
-        let address = &self.input.address;
-        address.find(&self.gateway, &self.envelope, |found| {
+impl GetObjectAttributes {
+    fn attributes(request: &TypedRequest<Self>) -> Result<Response, Problem> {
+        let address = &request.input.address;
+        address.find(&request.services.engine, &request.envelope, |found| {
             let version = &found.object.version;
-            self.gateway.check_readable(version, self.input.key.as_ref(), self.input.is_sigv4)?;
-            Ok(self.attributes_of(version))
+            check_readable(&request.services.engine, version, request.input.key.as_ref(), request.input.is_sigv4)?;
+            Ok(Self::attributes_of(request, version))
         })
     }
 
-    fn attributes_of(&self, version: &Version) -> Response {
-        let GetObjectAttributes { address, request, .. } = &self.input;
+    fn attributes_of(request: &TypedRequest<Self>, version: &Version) -> Response {
+        let GetObjectAttributes { address, request: asked, .. } = &request.input;
         let part = |part: &orcas_record::CompletedPart| PartAttributes {
             number: part.number,
             size: part.size,
             checksum: part.checksum,
         };
         let parts: Vec<PartAttributes> = version.parts.iter().map(part).collect();
-        let document = request.document(&ObjectAttributes {
+        let document = asked.document(&ObjectAttributes {
             etag: version.etag,
             size: version.size,
             checksum: version.checksum,
@@ -68,6 +68,6 @@ impl TypedRequest<GetObjectAttributes> {
         if let Some(shown) = address.shown(version) {
             headers.set_version_id(&shown);
         }
-        self.envelope.document(200, headers, document)
+        request.envelope.document(200, headers, document)
     }
 }

@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::admission::ingress::now_ms;
 use crate::admission::request_context::RequestContext;
-use crate::gateway::{Gateway, now_ms};
+use crate::objects::attributes::sent_attributes;
 use crate::objects::challenge::{Challenge, Claim, Rejected};
-use crate::objects::conditions::precondition;
+use crate::objects::conditions::{check_early, precondition};
+use crate::objects::encryption::{chosen_encryption, show_stored};
 use crate::objects::metadata::stored;
-use crate::objects::versions::version_name;
 use crate::requests::request::{Operation, Progress, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
+use crate::requests::services::Services;
 use orcas_bodies::intake::refuse_body;
 use orcas_bodies::problem::Problem;
 use orcas_catalog::PinnedObject;
@@ -34,6 +36,7 @@ use orcas_s3::extensions::{
 use orcas_s3::headers::uploaded;
 use orcas_s3::metadata::{ObjectHeaders as Sent, UPLOAD_LEN_MAX};
 use orcas_s3::support::{OF_AN_OBJECT, Understood};
+use orcas_s3::versions::version_name;
 use orcas_s3::xml::results;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_store::Sealing;
@@ -72,16 +75,16 @@ impl Operation for InstantUpload {
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         let (bucket, key) = context.object()?;
         let upload = Self::read(context, bucket, key)?;
-        context.check_early(&upload.condition, &upload.bucket, &upload.key)?;
+        check_early(&context.access.engine, &upload.condition, &upload.bucket, &upload.key)?;
         Ok(upload)
     }
 
     /// On a worker: what is stored has to be looked up and read.
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         request.on_worker(move |request| match &request.input.proof {
-            _ if !request.input.offered(&request.gateway) => Ok(request.send().into()),
-            Some(proof) => request.prove(proof),
-            None => request.challenge().map(Progress::from),
+            _ if !request.input.offered(&request.services) => Ok(Self::send(request).into()),
+            Some(proof) => Self::prove(request, proof),
+            None => Self::challenge(request).map(Progress::from),
         })
     }
 
@@ -92,7 +95,7 @@ impl Operation for InstantUpload {
         if let Some(version) = put.version_id {
             headers.set_version_id(&version_name(version));
         }
-        request.gateway.show_stored(put.encryption.as_ref(), None, &mut headers);
+        show_stored(&request.services, put.encryption.as_ref(), None, &mut headers);
         Ok(request.succeeded(headers))
     }
 }
@@ -110,9 +113,9 @@ impl InstantUpload {
                 return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
             }
         };
-        let encryption = context.chosen_encryption(bucket.id)?.encryption;
+        let encryption = chosen_encryption(context, bucket.id)?.encryption;
         Ok(Self {
-            attributes: Attributes { encryption, ..context.sent_attributes(&bucket)? },
+            attributes: Attributes { encryption, ..sent_attributes(context, &bucket)? },
             may_ask: bucket.owner == caller.as_bytes() && context.is_allowed(FIND_CONTENT),
             bucket,
             key,
@@ -125,12 +128,14 @@ impl InstantUpload {
     }
 
     /// Whether content of earlier uploads may stand for this one.
-    fn offered(&self, gateway: &Gateway) -> bool {
-        self.may_ask && gateway.options.instant_upload_enabled && self.bucket.settings.ref_level != Some(RefLevel::Off)
+    fn offered(&self, services: &Services) -> bool {
+        self.may_ask
+            && services.access.options.instant_upload_enabled
+            && self.bucket.settings.ref_level != Some(RefLevel::Off)
     }
 
-    fn source(&self, gateway: &Gateway) -> Result<Option<PinnedObject>, Problem> {
-        let source = gateway.engine.instant_source(&self.bucket.owner, &self.sha256, self.size)?;
+    fn source(&self, engine: &Handle) -> Result<Option<PinnedObject>, Problem> {
+        let source = engine.instant_source(&self.bucket.owner, &self.sha256, self.size)?;
         let is_it = |found: &PinnedObject| {
             let version = &found.object.version;
             // What is to be encrypted is not made of what is not, or not with that key.
@@ -221,69 +226,74 @@ fn wrong_answer() -> Problem {
     denied("The answer to the challenge is wrong.")
 }
 
-impl TypedRequest<InstantUpload> {
-    fn send(&self) -> Response {
-        self.envelope.document(200, HeaderBlock::new(), results::instant_send())
+impl InstantUpload {
+    fn send(request: &TypedRequest<Self>) -> Response {
+        request.envelope.document(200, HeaderBlock::new(), results::instant_send())
     }
 
-    fn challenge(&self) -> Result<Response, Problem> {
-        let upload = &self.input;
-        if upload.source(&self.gateway)?.is_none() {
-            return Ok(self.send());
+    fn challenge(request: &TypedRequest<Self>) -> Result<Response, Problem> {
+        let upload = &request.input;
+        if upload.source(&request.services.engine)?.is_none() {
+            return Ok(Self::send(request));
         }
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|error| Problem::internal(error.to_string()))?;
-        let challenge = self.gateway.challenger.issue(&upload.claim(), now_ms(), &random);
+        let challenge = request.services.challenger.issue(&upload.claim(), now_ms(), &random);
         let document = results::instant_challenge(&challenge.token, &hex(&challenge.nonce), &challenge.ranges);
-        Ok(self.envelope.document(200, HeaderBlock::new(), document))
+        Ok(request.envelope.document(200, HeaderBlock::new(), document))
     }
 
     /// Checks the token before anything stored is looked at, then the answer, then submits the copy.
-    fn prove(self: &Arc<Self>, proof: &Proof) -> Result<Progress, Problem> {
-        let challenge = self.gateway.challenger.open(&proof.token, &self.input.claim(), now_ms());
+    fn prove(request: &Arc<TypedRequest<Self>>, proof: &Proof) -> Result<Progress, Problem> {
+        let challenge = request.services.challenger.open(&proof.token, &request.input.claim(), now_ms());
         let challenge = challenge.map_err(|rejected| match rejected {
             Rejected::Foreign => denied("The challenge was not issued by this server for this upload."),
             Rejected::Expired => denied("The challenge has expired."),
         })?;
         let given = parse_hex(&proof.answer).ok_or_else(wrong_answer)?;
-        self.copy_source((challenge, given), ATTEMPTS_MAX)
+        Self::copy_source(request, (challenge, given), ATTEMPTS_MAX)
     }
 
     /// Looks for a source that has the answer, at most so many times.
     fn copy_source(
-        self: &Arc<Self>,
+        request: &Arc<TypedRequest<Self>>,
         (challenge, given): (Challenge, [u8; 32]),
         attempts: usize,
     ) -> Result<Progress, Problem> {
-        let (gateway, upload) = (&self.gateway, &self.input);
+        let (engine, upload) = (&request.services.engine, &request.input);
         for left in (0..attempts).rev() {
-            let Some(source) = upload.source(gateway)? else { break };
-            match self.is_answer(&challenge, &source, &given) {
+            let Some(source) = upload.source(engine)? else { break };
+            match Self::is_answer(request, &challenge, &source, &given) {
                 Ok(true) => {}
                 Ok(false) => return Err(wrong_answer()),
                 // Its bytes may have gone with it.
-                Err(_) if !self.stands(&source.object)? => continue,
+                Err(_) if !Self::stands(request, &source.object)? => continue,
                 Err(problem) => return Err(problem),
             }
-            let copy = upload.copy(&gateway.engine, &source.object)?;
-            return Ok(self.submit_then(copy, move |request, decision| match decision {
-                Err(Failure::Refused(Refusal::SourceChanged)) => request.copy_source((challenge, given), left),
+            let copy = upload.copy(engine, &source.object)?;
+            return Ok(request.submit_then(copy, move |request, decision| match decision {
+                Err(Failure::Refused(Refusal::SourceChanged)) => Self::copy_source(request, (challenge, given), left),
                 // Of the source, which has gone, or of the destination?
                 Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchVersion | Refusal::NoSuchBucket))
-                    if !request.stands(&source.object)? =>
+                    if !Self::stands(request, &source.object)? =>
                 {
-                    request.copy_source((challenge, given), left)
+                    Self::copy_source(request, (challenge, given), left)
                 }
                 decision => InstantUpload::answer(request, decision?).map(Progress::from),
             }));
         }
-        Ok(self.send().into())
+        Ok(Self::send(request).into())
     }
 
-    fn is_answer(&self, challenge: &Challenge, source: &PinnedObject, given: &[u8; 32]) -> Result<bool, Problem> {
+    fn is_answer(
+        request: &TypedRequest<Self>,
+        challenge: &Challenge,
+        source: &PinnedObject,
+        given: &[u8; 32],
+    ) -> Result<bool, Problem> {
         let mut answer = challenge.answer();
         for (first, last) in &challenge.ranges {
-            let mut reader = self.gateway.engine.content().reader(source, *first, *last);
+            let mut reader = request.services.engine.content().reader(source, *first, *last);
             let mut bytes = vec![0; (last - first + 1) as usize];
             let mut at = 0;
             while at < bytes.len() {
@@ -297,9 +307,9 @@ impl TypedRequest<InstantUpload> {
         Ok(answer.is(given))
     }
 
-    fn stands(&self, source: &Object) -> Result<bool, Problem> {
+    fn stands(request: &TypedRequest<Self>, source: &Object) -> Result<bool, Problem> {
         let Version { bucket, key, version_id, .. } = &source.version;
-        let found = self.gateway.engine.version(*bucket, key, *version_id)?;
+        let found = request.services.engine.version(*bucket, key, *version_id)?;
         Ok(found.is_some_and(|found| found.object.sequence == source.sequence))
     }
 }

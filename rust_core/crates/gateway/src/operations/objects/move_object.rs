@@ -34,7 +34,7 @@ impl Operation for MoveObject {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        let moved = request.input.0.decided(&request.gateway, SourceKind::Copy)?;
+        let moved = request.input.0.decided(&request.services.access, SourceKind::Copy)?;
         Ok(request.submit(Intent::MoveObject(moved)))
     }
 

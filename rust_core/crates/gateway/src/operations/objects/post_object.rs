@@ -2,7 +2,9 @@
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
-use crate::objects::attributes::check_vouched;
+use crate::objects::attributes::{check_vouched, sent_attributes};
+use crate::objects::encryption::chosen_encryption;
+use crate::objects::expiration::show_expiration;
 use crate::objects::metadata::stored;
 use crate::operations::objects::put_object::{PutObject, stored_headers};
 use crate::requests::body_plan::BodyPlan;
@@ -47,7 +49,7 @@ impl PostObject {
     pub fn read(context: &RequestContext<'_>, form: &Form, frame: FileFrame, host: &[u8]) -> Result<Self, Problem> {
         let (bucket, key) = context.object()?;
         let headers = stored(Sent::of_form(context.headers())?);
-        let (attributes, chosen) = (context.sent_attributes(&bucket)?, context.chosen_encryption(bucket.id)?);
+        let (attributes, chosen) = (sent_attributes(context, &bucket)?, chosen_encryption(context, bucket.id)?);
         let path = context.head.path;
         let mut address =
             [context.ingress.scheme().as_bytes(), b"://", host, path.strip_suffix(b"/").unwrap_or(path), b"/"].concat();
@@ -74,7 +76,7 @@ impl Operation for PostObject {
         let declared = DeclaredBody::of_file(context.headers(), self.frame.length)?;
         let declared = Box::new(declared.keeping_sha256(self.put.bucket.settings.keep_sha256));
         check_vouched(&self.put.attributes, &self.put.bucket, &declared)?;
-        let whole = self.frame.length <= context.gateway.options.max_batch_write_file_size;
+        let whole = self.frame.length <= context.access.options.max_batch_write_file_size;
         Ok(if whole { BodyPlan::Whole(declared) } else { BodyPlan::Stream(declared) })
     }
 
@@ -89,8 +91,8 @@ impl Operation for PostObject {
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let Self { put: input @ PutObject { bucket, key, .. }, action, location, .. } = &request.input;
-        let mut headers = stored_headers(&request.gateway, &put, input.chosen.key.as_ref());
-        request.gateway.show_expiration(&mut headers, || input.expiring(&put));
+        let mut headers = stored_headers(&request.services, &put, input.chosen.key.as_ref());
+        show_expiration(&request.services.engine, &mut headers, || input.expiring(&put));
         match action {
             SuccessAction::Redirect(url) => {
                 let mut etag = Vec::new();

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::gateway::Gateway;
-use crate::objects::attributes::check_vouched;
-use crate::objects::conditions::precondition;
-use crate::objects::encryption::{Chosen, SentKey};
-use crate::objects::expiration::Expiring;
+use crate::objects::attributes::{check_vouched, sent_attributes};
+use crate::objects::conditions::{check_early, precondition};
+use crate::objects::encryption::{Chosen, SentKey, asked_encryption, chosen_encryption, show_stored};
+use crate::objects::expiration::{Expiring, show_expiration};
 use crate::objects::metadata::stored;
-use crate::objects::versions::version_name;
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::request::{Operation, Prepared, TypedRequest, Upload, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
+use crate::requests::services::Services;
 use crate::requests::storage_plan::PartOf;
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -26,6 +25,7 @@ use orcas_s3::conditions::WriteCondition;
 use orcas_s3::headers::uploaded;
 use orcas_s3::metadata::{OF_AN_APPEND, ObjectHeaders as Sent, write_offset};
 use orcas_s3::support::{OF_AN_OBJECT, Understood};
+use orcas_s3::versions::version_name;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_store::Sealing;
 
@@ -44,18 +44,18 @@ pub struct PutObject {
 }
 
 /// The headers that say what was stored.
-pub(super) fn stored_headers(gateway: &Gateway, put: &decide::Put, key: Option<&SentKey>) -> HeaderBlock {
+pub(super) fn stored_headers(services: &Services, put: &decide::Put, key: Option<&SentKey>) -> HeaderBlock {
     let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
     if let Some(version) = put.version_id {
         headers.set_version_id(&version_name(version));
     }
-    gateway.show_stored(put.encryption.as_ref(), key, &mut headers);
+    show_stored(services, put.encryption.as_ref(), key, &mut headers);
     headers
 }
 
 /// Refuses an object append at another place than the end, before its body is sent. The engine checks the offset again.
 fn check_offset(context: &RequestContext<'_>, bucket: &Bucket, key: &Bytes, offset: u64) -> Result<(), Problem> {
-    let Some(found) = context.gateway.engine.try_object_in(bucket, key) else { return Ok(()) };
+    let Some(found) = context.access.engine.try_object_in(bucket, key) else { return Ok(()) };
     let size = found.map_or(0, |found| found.object.version.size);
     if offset == size { Ok(()) } else { Err(Refusal::InvalidWriteOffset { size }.into()) }
 }
@@ -74,14 +74,14 @@ impl Operation for PutObject {
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         let (bucket, key) = context.object()?;
         let condition = WriteCondition::of_write(context.headers())?;
-        context.check_early(&condition, &bucket, &key)?;
+        check_early(&context.access.engine, &condition, &bucket, &key)?;
         let headers = stored(Sent::parse(context.headers())?);
-        let attributes = context.sent_attributes(&bucket)?;
+        let attributes = sent_attributes(context, &bucket)?;
         let offset = write_offset(context.headers())?;
         // What is appended to an object is encrypted as the object is; only one that begins has the default of its bucket.
         let chosen = match offset {
-            None | Some(0) => context.chosen_encryption(bucket.id)?,
-            Some(_) => context.asked_encryption()?,
+            None | Some(0) => chosen_encryption(context, bucket.id)?,
+            Some(_) => asked_encryption(context)?,
         };
         if let Some(offset) = offset {
             check_offset(context, &bucket, &key, offset)?;
@@ -95,7 +95,7 @@ impl Operation for PutObject {
     }
 
     fn body(&self, context: &RequestContext<'_>) -> Result<BodyPlan, Problem> {
-        let plan = context.content(self.bucket.settings.keep_sha256)?;
+        let plan = BodyPlan::of_content(context, self.bucket.settings.keep_sha256)?;
         if let BodyPlan::Whole(declared) | BodyPlan::Stream(declared) = &plan {
             check_vouched(&self.attributes, &self.bucket, declared)?;
             if self.offset.is_some() && declared.length == 0 {
@@ -116,11 +116,11 @@ impl Operation for PutObject {
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        let mut headers = stored_headers(&request.gateway, &put, request.input.chosen.key.as_ref());
+        let mut headers = stored_headers(&request.services, &put, request.input.chosen.key.as_ref());
         if request.input.offset.is_some() {
             headers.push_number("x-amz-object-size", put.size);
         }
-        request.gateway.show_expiration(&mut headers, || request.input.expiring(&put));
+        show_expiration(&request.services.engine, &mut headers, || request.input.expiring(&put));
         Ok(request.succeeded(headers))
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::admission::access_decision::{Question, Resource, ResourceFacts};
 use crate::admission::request_context::RequestContext;
+use crate::buckets::documents::document;
 use crate::objects::versions::VersionAddress;
 use crate::operations::objects::get_object::{GetObject, PageHeaders};
 use crate::requests::request::{Operation, Progress, TypedRequest};
@@ -14,9 +16,9 @@ use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::PinnedObject;
 use orcas_record::Bucket;
-use orcas_s3::ErrorCode;
 use orcas_s3::target::KEY_LEN_MAX;
 use orcas_s3::website::{Asked, Pages, Redirection, Website, error_headers, no_page};
+use orcas_s3::{ErrorCode, S3Error};
 
 pub struct ReadPage {
     bucket: Arc<Bucket>,
@@ -32,7 +34,7 @@ impl Operation for ReadPage {
     const FOR_BROWSERS: bool = true;
 
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
-        let (bucket, site) = context.website()?;
+        let (bucket, site) = website_of(context)?;
         Ok(Self {
             bucket,
             site,
@@ -44,50 +46,73 @@ impl Operation for ReadPage {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.on_worker(|request| request.page())
+        request.on_worker(|request| Self::page(request))
     }
 }
 
-impl TypedRequest<ReadPage> {
-    fn page(&self) -> Result<Response, Problem> {
-        let ReadPage { key, host, mount, headers, .. } = &self.input;
+/// The bucket of a page, and its website.
+///
+/// # Errors
+/// `NoSuchWebsiteConfiguration`, also for a bucket that does not exist, because strangers are not told which do;
+/// `AccessDenied` if the public access block of the bucket forbids that everybody reads it.
+fn website_of(context: &RequestContext<'_>) -> Result<(Arc<Bucket>, Arc<Website>), S3Error> {
+    let RequestContext { access, target, .. } = context;
+    let name = target.bucket().unwrap_or_default();
+    let found = access.engine.bucket(name.as_bytes()).and_then(|bucket| {
+        let website = document(&access.engine, bucket.id)?;
+        Some((bucket, website))
+    });
+    let Some((bucket, website)) = found else {
+        return Err(S3Error::new(ErrorCode::NoSuchWebsiteConfiguration).field("BucketName", name));
+    };
+    let facts = ResourceFacts { is_published: !access.public_access_block(bucket.id).blocks_reads() };
+    let resource = Resource::Object { bucket: name, key: target.key().unwrap_or_default() };
+    let question = Question { requester: &context.requester, action: "s3:GetObject", resource, facts };
+    access.authorize_action(&access.identities(), &question, &context.circumstances(None))?;
+    let _ = context.found.set(Arc::clone(&bucket));
+    Ok((bucket, website))
+}
+
+impl ReadPage {
+    fn page(request: &TypedRequest<Self>) -> Result<Response, Problem> {
+        let ReadPage { key, host, mount, headers, .. } = &request.input;
         let asked = Asked { key, host, mount };
-        let pages = match &*self.input.site {
-            Website::Elsewhere(elsewhere) => return Ok(self.redirect(elsewhere.redirection(&asked))),
+        let pages = match &*request.input.site {
+            Website::Elsewhere(elsewhere) => return Ok(Self::redirect(request, elsewhere.redirection(&asked))),
             Website::Pages(pages) => pages,
         };
         if let Some(redirection) = pages.redirection(&asked, None) {
-            return Ok(self.redirect(redirection));
+            return Ok(Self::redirect(request, redirection));
         }
         let page = pages.page(key);
-        if let Some(found) = self.find(&page)? {
+        if let Some(found) = Self::find(request, &page)? {
             return match &found.object.version.headers.website_redirect {
-                Some(location) => Ok(self.redirect(Redirection::of_object(&asked, location))),
-                None => self.read(&page, headers, &found),
+                Some(location) => Ok(Self::redirect(request, Redirection::of_object(&asked, location))),
+                None => Self::read(request, &page, headers, &found),
             };
         }
         if let Some(page) = pages.page_of_directory(key)
-            && self.find(&page)?.is_some()
+            && Self::find(request, &page)?.is_some()
         {
-            return Ok(self.redirect(Redirection::to_directory(&asked)));
+            return Ok(Self::redirect(request, Redirection::to_directory(&asked)));
         }
-        self.missing(pages, &asked)
+        Self::missing(request, pages, &asked)
     }
 
     /// The answer where there is no page.
-    fn missing(&self, pages: &Pages, asked: &Asked<'_>) -> Result<Response, Problem> {
+    fn missing(request: &TypedRequest<Self>, pages: &Pages, asked: &Asked<'_>) -> Result<Response, Problem> {
         let code = ErrorCode::NoSuchKey;
         if let Some(redirection) = pages.redirection(asked, Some(code.status())) {
-            return Ok(self.redirect(redirection));
+            return Ok(Self::redirect(request, redirection));
         }
         let (page, document) = (pages.page(asked.key), pages.error_document());
         if let Some(key) = document
-            && let Some(found) = self.find(key)?
+            && let Some(found) = Self::find(request, key)?
         {
             if let Some(location) = &found.object.version.headers.website_redirect {
-                return Ok(self.redirect(Redirection::of_object(asked, location)));
+                return Ok(Self::redirect(request, Redirection::of_object(asked, location)));
             }
-            let mut answer = self.read(key, &PageHeaders::default(), &found)?;
+            let mut answer = Self::read(request, key, &PageHeaders::default(), &found)?;
             let headers = error_headers(&no_page(&page, None));
             headers.iter().for_each(|(name, value)| answer.headers.push(name, value));
             return Ok(Response { status: code.status(), code: Some(code), ..answer });
@@ -95,28 +120,33 @@ impl TypedRequest<ReadPage> {
         Err(no_page(&page, document).into())
     }
 
-    fn find(&self, key: &[u8]) -> Result<Option<PinnedObject>, Problem> {
+    fn find(request: &TypedRequest<Self>, key: &[u8]) -> Result<Option<PinnedObject>, Problem> {
         // The name of a page may be too long for a key.
         if key.len() > KEY_LEN_MAX {
             return Ok(None);
         }
-        Ok(self.gateway.engine.object_in(&self.input.bucket, &Bytes::copy_from_slice(key))?)
+        Ok(request.services.engine.object_in(&request.input.bucket, &Bytes::copy_from_slice(key))?)
     }
 
-    fn read(&self, key: &[u8], headers: &PageHeaders, found: &PinnedObject) -> Result<Response, Problem> {
-        let (bucket, key) = (Arc::clone(&self.input.bucket), Bytes::copy_from_slice(key));
+    fn read(
+        request: &TypedRequest<Self>,
+        key: &[u8],
+        headers: &PageHeaders,
+        found: &PinnedObject,
+    ) -> Result<Response, Problem> {
+        let (bucket, key) = (Arc::clone(&request.input.bucket), Bytes::copy_from_slice(key));
         let address = VersionAddress::current("GET", bucket, key);
         GetObject::of_page(address, headers).answer_page(
-            &self.gateway,
-            &self.envelope,
+            &request.services,
+            &request.envelope,
             found,
-            self.tally.stopwatch.as_ref(),
+            request.tally.stopwatch.as_ref(),
         )
     }
 
-    fn redirect(&self, to: Redirection) -> Response {
+    fn redirect(request: &TypedRequest<Self>, to: Redirection) -> Response {
         let mut headers = HeaderBlock::new();
         headers.push("location", &to.location);
-        self.envelope.empty(to.status, headers)
+        request.envelope.empty(to.status, headers)
     }
 }

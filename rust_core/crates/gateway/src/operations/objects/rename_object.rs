@@ -46,7 +46,7 @@ impl Operation for RenameObject {
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         let Self { moving, token } = &request.input;
-        let moved = moving.decided(&request.gateway, SourceKind::Rename)?;
+        let moved = moving.decided(&request.services.access, SourceKind::Rename)?;
         let intent = match *token {
             Some(token) => Intent::MoveOnce { moved, token },
             None => Intent::MoveObject(moved),

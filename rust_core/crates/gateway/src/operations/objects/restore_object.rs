@@ -25,7 +25,7 @@ impl Operation for RestoreObject {
 
     fn take(request: &Arc<TypedRequest<Self>>, content: Bytes, _digests: &Digests) -> Result<Progress, Problem> {
         let tier = request.read_document(|| check_request(&content))?;
-        request.on_worker(move |request| request.restore(tier))
+        request.on_worker(move |request| Self::restore(request, tier))
     }
 
     fn named(&self) -> Named<'_> {
@@ -37,11 +37,11 @@ impl Operation for RestoreObject {
     }
 }
 
-impl TypedRequest<RestoreObject> {
-    fn restore(&self, tier: Tier) -> Result<Response, Problem> {
-        self.input.0.find(&self.gateway, &self.envelope, |found| {
+impl RestoreObject {
+    fn restore(request: &TypedRequest<Self>, tier: Tier) -> Result<Response, Problem> {
+        request.input.0.find(&request.services.engine, &request.envelope, |found| {
             check_restorable(found.object.version.headers.storage_class.as_deref(), tier)?;
-            Ok(self.succeeded(HeaderBlock::new()))
+            Ok(request.succeeded(HeaderBlock::new()))
         })
     }
 }

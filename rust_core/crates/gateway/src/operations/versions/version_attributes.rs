@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::objects::attributes::{shown_retention, stored_retention, stored_tags};
-use crate::objects::versions::{VersionAddress, version_name};
+use crate::objects::versions::VersionAddress;
 use crate::requests::after_body::AskedByBody;
 use crate::requests::request::{Operation, Progress, Request as _, TypedRequest, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
@@ -17,6 +17,7 @@ use orcas_decide::{AttributeChange, Intent, Outcome, Refusal, UpdateVersion, che
 use orcas_record::Attributes;
 use orcas_s3::object_lock::{self, bypasses_governance};
 use orcas_s3::support::{OF_A_LOCK, Understood};
+use orcas_s3::versions::version_name;
 use orcas_s3::{ErrorCode, Named, Operation as Name, S3Error, tags};
 
 /// GetObjectTagging, GetObjectRetention and GetObjectLegalHold.
@@ -30,25 +31,25 @@ impl Operation for ReadAttribute {
     }
 
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        request.on_worker(|request| request.read_attribute())
+        request.on_worker(|request| Self::read_attribute(request))
     }
 }
 
-impl TypedRequest<ReadAttribute> {
-    fn read_attribute(&self) -> Result<Response, Problem> {
-        let address = &self.input.0;
-        let of_lock = self.operation() != Name::GetObjectTagging;
+impl ReadAttribute {
+    fn read_attribute(request: &TypedRequest<Self>) -> Result<Response, Problem> {
+        let address = &request.input.0;
+        let of_lock = request.operation() != Name::GetObjectTagging;
         if of_lock {
             check_object_lock(&address.bucket)?;
         }
-        address.find(&self.gateway, &self.envelope, |found| {
+        address.find(&request.services.engine, &request.envelope, |found| {
             let version = &found.object.version;
-            let document = document(self.operation(), &version.attributes)?;
+            let document = document(request.operation(), &version.attributes)?;
             let mut headers = HeaderBlock::new();
             if let Some(shown) = address.shown(version) {
                 headers.set_version_id(&shown);
             }
-            Ok(self.envelope.document(200, headers, document))
+            Ok(request.envelope.document(200, headers, document))
         })
     }
 }
@@ -86,7 +87,7 @@ impl Operation for ChangeAttribute {
 
     /// DeleteObjectTagging, the one without a body.
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
-        Ok(request.change(AttributeChange::Tags(Vec::new())))
+        Ok(Self::change(request, AttributeChange::Tags(Vec::new())))
     }
 
     fn asks(request: &TypedRequest<Self>, content: &[u8]) -> Result<AskedByBody, Problem> {
@@ -109,8 +110,9 @@ impl Operation for ChangeAttribute {
             Name::PutObjectRetention => {
                 let retention = request.read_document(|| object_lock::read_retention(&content))?.map(stored_retention);
                 // Like a malformed document, before anybody looks for the key. The time is judged again with the change.
-                let ended =
-                    |until_ms: u64| i64::try_from(until_ms).is_ok_and(|until| until <= request.gateway.now_ms());
+                let ended = |until_ms: u64| {
+                    i64::try_from(until_ms).is_ok_and(|until| until <= request.services.access.now_ms())
+                };
                 if retention.is_some_and(|retention| ended(retention.until_ms)) {
                     return Err(Refusal::RetentionInPast.into());
                 }
@@ -121,7 +123,7 @@ impl Operation for ChangeAttribute {
             }
             other => return Err(other.not_implemented().into()),
         };
-        Ok(request.change(change))
+        Ok(Self::change(request, change))
     }
 
     fn named(&self) -> Named<'_> {
@@ -142,11 +144,11 @@ impl Operation for ChangeAttribute {
     }
 }
 
-impl TypedRequest<ChangeAttribute> {
-    fn change(self: &Arc<Self>, change: AttributeChange) -> Progress {
-        let VersionAddress { bucket, key, .. } = &self.input.address;
-        let version = self.input.address.version_id();
+impl ChangeAttribute {
+    fn change(request: &Arc<TypedRequest<Self>>, change: AttributeChange) -> Progress {
+        let VersionAddress { bucket, key, .. } = &request.input.address;
+        let version = request.input.address.version_id();
         let update = UpdateVersion { bucket: bucket.id, key: key.clone(), version, change };
-        self.submit(Intent::UpdateVersion(Box::new(update)))
+        request.submit(Intent::UpdateVersion(Box::new(update)))
     }
 }

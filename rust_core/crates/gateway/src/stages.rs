@@ -3,16 +3,16 @@
 
 use std::time::Instant;
 
-use crate::accounting::observation::Observation;
 use crate::accounting::traced::Stages;
 use crate::finish::{Admission, Done};
+use crate::gateway::Gateway;
 use orcas_telemetry::metrics::requests::Finished;
 use orcas_telemetry::stopwatch::{Step, StepTime};
 
-impl Observation {
+impl Gateway {
     /// How long each stage of a request took that is done, if it was slow or is traced.
     pub fn stages(&self, done: &Done<'_>, finished: &Finished) -> Option<Stages> {
-        let slow = self.watch.slow.is_some_and(|slow| finished.time >= slow);
+        let slow = self.services.watch.slow.is_some_and(|slow| finished.time >= slow);
         let trace = done.admission.trace();
         if !slow && trace.is_none() {
             return None;

@@ -1,23 +1,21 @@
 //! Records of completed requests: what the head says, which bucket wants them, and which targets are accepted. Documents
 //! are looked up in memory.
 
-use std::time::Instant;
-
-use crate::accounting::observation::Observation;
 use crate::admission::decision_log::LoggedDecisions;
 use crate::admission::describe::Description;
+use crate::admission::ingress::now_ms;
+use crate::buckets::documents::document;
 use crate::buckets::pages::name_of;
 use crate::finish::Done;
-use crate::gateway::{Gateway, now_ms};
+use crate::gateway::Gateway;
 use crate::requests::request::Request;
-use orcas_bodies::problem::Problem;
 use orcas_http::{Query, RequestHead};
-use orcas_record::{Bucket, DocumentKind};
-use orcas_s3::bucket_logging::{BucketLogging, invalid_target};
-use orcas_s3::{ErrorCode, Operation, S3Error};
+use orcas_record::DocumentKind;
+use orcas_s3::Operation;
+use orcas_s3::bucket_logging::BucketLogging;
 use orcas_sigv4::claims_nobody;
 use orcas_telemetry::access_log::note::Auth;
-use orcas_telemetry::access_log::parcels::{Destination, Due, LogObject};
+use orcas_telemetry::access_log::parcels::Destination;
 use orcas_telemetry::access_log::record::{AccessRecord, millis};
 use orcas_telemetry::metrics::requests::Finished;
 
@@ -91,11 +89,11 @@ impl Gateway {
         let Some(bucket) = record.bucket.as_deref().and_then(|name| self.engine.bucket(name.as_bytes())) else {
             return;
         };
-        let Some(logging) = self.document::<BucketLogging>(bucket.id) else { return };
+        let Some(logging) = document::<BucketLogging>(&self.engine, bucket.id) else { return };
         let owner = String::from_utf8_lossy(&bucket.owner).into_owned();
-        let line = record.server_log_line(&owner, &self.host_id);
+        let line = record.server_log_line(&owner, &self.services.ids.host_id);
         let day_ms = logging.by_event().then(|| record.began_ms - record.began_ms.rem_euclid(DAY_MS));
-        let region = self.region_of(&bucket).to_owned();
+        let region = self.access().options.region_of(&bucket).to_owned();
         let destination = Destination {
             bucket: name_of(&bucket).to_owned(),
             owner,
@@ -104,35 +102,5 @@ impl Gateway {
             day_ms,
         };
         self.observation.deliveries.add(destination, line.as_bytes());
-    }
-
-    /// Checks the target that a logging document of `bucket` names.
-    ///
-    /// # Errors
-    /// `InvalidTargetBucketForLogging`; `AccessControlListNotSupported` and `NotImplemented` for grants; those of the
-    /// document.
-    pub fn check_log_target(&self, bucket: &Bucket, body: &[u8]) -> Result<(), Problem> {
-        let Some(logging) = BucketLogging::parse(body)? else { return Ok(()) };
-        let name = &logging.bucket;
-        let Some(target) = self.engine.bucket(name.as_bytes()) else {
-            return Err(invalid_target("The target bucket for logging does not exist", name).into());
-        };
-        if target.owner != bucket.owner {
-            let message = "The owner for the bucket to be logged and the target bucket must be the same.";
-            return Err(invalid_target(message, name).into());
-        }
-        if logging.grants {
-            let disabled = self.disables_acls(target.id);
-            let code = if disabled { ErrorCode::AccessControlListNotSupported } else { ErrorCode::NotImplemented };
-            return Err(S3Error::from(code).into());
-        }
-        Ok(())
-    }
-}
-
-impl Observation {
-    /// The objects of records that have waited long enough.
-    pub fn due_logs(&self, due: Due) -> Vec<LogObject> {
-        self.deliveries.take(due, Instant::now(), now_ms())
     }
 }

@@ -43,7 +43,7 @@ _FUNCTIONS = (
     ("signature", r"orcas_sigv4"),
     ("Rust to Python", r"pyo3|orcas_core"),
     ("S3 semantics", r"orcas_(s3|http)"),
-    ("gateway", r"orcas_(gateway|bodies|event_streams|telemetry)"),
+    ("gateway", r"orcas_(responses|admission|requests|operations|gateway|bodies|event_streams|telemetry)"),
     ("log and packs", r"orcas_(log|chunks|fs)|orcas_base::block"),
     ("engine", r"orcas_(engine|decide|record)|orcas_base::sync"),
     ("Rust, other", r""),

@@ -19,8 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
 use orcas_chunks::chunker::Chunker;
-use orcas_gateway::now_ms;
-use orcas_gateway::{IdentityTables, Request, ResponseBody};
+use orcas_gateway::{IdentityTables, Request, ResponseBody, now_ms};
 use orcas_http::Query;
 use orcas_log::Batch;
 use orcas_record::{

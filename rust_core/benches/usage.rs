@@ -16,8 +16,7 @@ use criterion::Criterion;
 
 use gateway::{HOST, Server};
 use orcas_gateway::accounting::metering::{Billed, Prices, RequestCounts, UsageMeter};
-use orcas_gateway::now_ms;
-use orcas_gateway::{Identities, IdentityTables};
+use orcas_gateway::{Identities, IdentityTables, now_ms};
 use orcas_s3::RequestClass;
 use orcas_sigv4::{Requirements, SKEW_MAX_MS, SigningKeys, authenticate, sha256_hex};
 

@@ -11,10 +11,9 @@ use std::time::Duration;
 use orcas_base::completions::Completions;
 use orcas_bodies::stream::Flow;
 use orcas_engine::{Engine, EngineOptions};
-use orcas_gateway::now_ms;
 use orcas_gateway::{
     BodyPlan, Completion, Gateway, GatewayOptions, Identities, IdentityTables, Ingress, Reply, Request, Responder,
-    Response, ResponseBody,
+    Response, ResponseBody, now_ms,
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;

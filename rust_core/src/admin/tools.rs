@@ -10,9 +10,7 @@ use pyo3::types::PyBytes;
 
 use crate::errors::{refusal, refusal_of};
 use orcas_engine::{self as engine, Handle, LifecycleProgress, LifecycleReport, ReclaimProgress, Reclaimed, Usage};
-use orcas_gateway::Gateway;
-use orcas_gateway::admission::bounds::replays::NotAdmitted;
-use orcas_gateway::now_ms;
+use orcas_gateway::{Gateway, NotAdmitted, now_ms};
 use orcas_http::{Headers, RequestHead, hex};
 use orcas_seal::Secret;
 use orcas_sigv4::{Authentication, PayloadMode, Signer};

@@ -10,10 +10,7 @@ use pyo3::types::{PyBool, PyBytes, PyInt, PyList};
 
 use super::piece;
 use orcas_bodies::download;
-use orcas_gateway::ResponseSummary;
-use orcas_gateway::accounting::tally::Delivery;
-use orcas_gateway::requests::response::ResponseBody;
-use orcas_gateway::{Completion, Responder};
+use orcas_gateway::{Completion, Delivery, Responder, ResponseBody, ResponseSummary};
 use orcas_http::hex;
 
 /// A whole response, ready to be sent.

@@ -8,8 +8,7 @@ use pyo3::prelude::*;
 
 use super::answer::Response;
 use super::postponed::Postponed;
-use orcas_gateway::accounting::tally::Tally;
-use orcas_gateway::{FormAdmission, FormHead, Gateway, Responder};
+use orcas_gateway::{FormAdmission, FormHead, Gateway, Responder, Tally};
 
 /// A form whose file has not begun.
 #[pyclass(frozen, module = "orcas._core")]

@@ -8,8 +8,7 @@ use pyo3::prelude::*;
 
 use orcas_base::completions::Resume;
 use orcas_bodies::stream::Flow;
-use orcas_gateway::requests::store_body::UploadStream;
-use orcas_gateway::{BodyPlan, Completion, Reply};
+use orcas_gateway::{BodyPlan, Completion, Reply, UploadStream};
 use orcas_http::hex;
 use orcas_s3::target::{hosted_bucket, hosted_website};
 

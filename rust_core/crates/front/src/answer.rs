@@ -21,8 +21,7 @@ use crate::waits::{Wait, Waits};
 use orcas_base::buffers::Buffer;
 use orcas_bodies::download::Download;
 use orcas_bodies::problem::Problem;
-use orcas_gateway::accounting::tally::Delivery;
-use orcas_gateway::{Completion, Responder};
+use orcas_gateway::{Completion, Delivery, Responder};
 use orcas_s3::header_block::{HeaderBlock, Name};
 
 /// An answer, or the rest of one, cannot be sent.

@@ -15,8 +15,7 @@ use crate::connections::limits::FrontOptions;
 use crate::connections::tls::Tls;
 use crate::incomplete::IncompleteBodies;
 use crate::waits::Waits;
-use orcas_gateway::now_ms;
-use orcas_gateway::{Gateway, Responder};
+use orcas_gateway::{Gateway, Responder, now_ms};
 
 /// The share of the budget for bodies that incomplete small ones may hold, and that of senders who are not known yet.
 const INCOMPLETE_SHARE: u64 = 2;

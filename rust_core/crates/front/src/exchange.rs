@@ -27,10 +27,9 @@ use crate::receiving::{Gone, Receiving};
 use crate::route;
 use crate::waits::Slot;
 use orcas_bodies::stream::{Flow, PIECE_MAX};
-use orcas_gateway::now_ms;
 use orcas_gateway::{
     Accepted, Begun, BodyPlan, Completion, FormAdmission, FormHead, Ingress, Postponed, Reply, Request, Responder,
-    Response as Answer, ResponseBody, ResponseSummary,
+    Response as Answer, ResponseBody, ResponseSummary, now_ms,
 };
 
 /// Answers one request of a connection with this origin.

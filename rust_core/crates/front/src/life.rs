@@ -9,10 +9,11 @@ use crate::context::Shared;
 use crate::head::Head;
 use crate::origin::Origin;
 use orcas_gateway::accounting::request_log::Logged;
-use orcas_gateway::accounting::tally::{Delivery, Tally};
 use orcas_gateway::accounting::traced::{Stages, Traced};
-use orcas_gateway::admission::decision_log::LoggedDecisions;
-use orcas_gateway::{Accepted, Admission, Description, Done, ErrorNote, Gateway, Postponed, Request, ResponseSummary};
+use orcas_gateway::{
+    Accepted, Admission, Delivery, Description, Done, ErrorNote, Gateway, LoggedDecisions, Postponed, Request,
+    ResponseSummary, Tally,
+};
 use orcas_http::hex;
 use orcas_telemetry::metrics::requests::Finished;
 use orcas_telemetry::stopwatch::Step;

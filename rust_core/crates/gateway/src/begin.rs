@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use crate::admission::form::FormHead;
-use crate::admission::ingress::Ingress;
+use crate::form::FormHead;
 use crate::gateway::Gateway;
 use crate::postponed::{Accepted, Postponed};
 use crate::refusal::Refusal;
-use crate::requests::reply::Responder;
+use orcas_admission::ingress::Ingress;
 use orcas_base::blocking;
 use orcas_http::RequestHead;
+use orcas_responses::reply::Responder;
 
 /// What the server makes of the head of a request.
 pub enum Begun {

@@ -4,19 +4,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::accept::announced;
 use crate::accounting::metering::Billed;
-use crate::accounting::tally::{Delivery, Tally};
-use crate::admission::accept::announced;
-use crate::admission::bounds::rates::{charge, give_back};
-use crate::admission::decision_log::LoggedDecisions;
-use crate::admission::ingress::now_ms;
 use crate::gateway::Gateway;
 use crate::postponed::Postponed;
 use crate::refusal::Refusal;
-use crate::requests::request::Request;
-use crate::requests::response::{Response, ResponseBody};
+use orcas_admission::bounds::rates::{charge, give_back};
+use orcas_admission::decision_log::LoggedDecisions;
+use orcas_admission::ingress::now_ms;
 use orcas_http::Headers;
 use orcas_metrics::Exemplar;
+use orcas_requests::request::Request;
+use orcas_requests::tally::{Delivery, Tally};
+use orcas_responses::response::{Response, ResponseBody};
 use orcas_s3::{ErrorCode, Operation};
 use orcas_telemetry::metrics::requests::Finished;
 use orcas_telemetry::traces::Trace;

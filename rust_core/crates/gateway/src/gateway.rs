@@ -6,16 +6,16 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::accounting::observation::Observation;
-use crate::admission::access_control::AccessControl;
-use crate::admission::identities::Identities;
-use crate::admission::ingress::now_ms;
-use crate::admission::options::GatewayOptions;
-use crate::requests::response::Envelope;
-use crate::requests::services::Services;
+use orcas_admission::access_control::AccessControl;
+use orcas_admission::ingress::now_ms;
+use orcas_admission::options::GatewayOptions;
+use orcas_admission::senders::identities::Identities;
 use orcas_base::error::Result;
 use orcas_engine::{Change, EventSink, Handle, Place};
 use orcas_event_streams::EventStreams;
 use orcas_metrics::Format;
+use orcas_requests::services::Services;
+use orcas_responses::response::Envelope;
 use orcas_telemetry::metrics::page::Sources;
 use orcas_telemetry::metrics::process::ProcessMetrics;
 

@@ -1,45 +1,46 @@
-//! Everything between a parsed HTTP head and the engine, without Python and without sockets.
+//! From the head of a request to its answer, for any front end: a request begins in `begin` and ends in `finish`, unless
+//! another front end is to begin it anew. In between, `accept` turns its head into a verified, typed request, and `form` does
+//! so for the forms of browsers. What is counted and logged of it is in `accounting`.
 //!
-//! A request begins in `begin` and ends in `finish`, unless another front end is to begin it anew. In between, `admission::accept` turns its head into a verified,
-//! typed `Request`, and `admission::form` does so for the forms of browsers. The request performs its operation and
-//! returns a `Response`, at once or later, to the `Responder` of its front end. Each operation has a file in
-//! `operations`.
+//! Must not know Python and sockets, nor operations by their names.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
+mod accept;
 pub mod accounting;
-pub mod admission;
 mod begin;
-mod buckets;
+mod cors;
+mod describe;
 mod finish;
-pub mod gateway;
+mod form;
+mod gateway;
 mod listening;
-mod objects;
-mod operations;
+mod moves;
 mod postponed;
 mod refusal;
-pub mod requests;
 #[cfg(test)]
 mod tests;
-mod tokens;
+mod website;
 
-pub use admission::bounds::lockouts::LockoutOptions;
-pub use admission::describe::Description;
-pub use admission::form::{FormAdmission, FormHead};
-pub use admission::identities::{Identities, IdentityRow, IdentityTables, KeyRow, LimitRow, Requester};
-pub use admission::ingress::Ingress;
-pub use admission::ingress::now_ms;
-pub use admission::options::{GatewayOptions, PublicAccess};
-pub use admission::policies::compile_new as compile_policy;
 pub use begin::Begun;
-pub use buckets::moves::{BucketPrefix, MovedPrefix};
+pub use describe::Description;
 pub use finish::{Admission, Done, ResponseSummary};
+pub use form::{FormAdmission, FormHead};
 pub use gateway::Gateway;
 pub use listening::Listening;
+pub use moves::{BucketPrefix, MovedPrefix};
+pub use orcas_admission::bounds::lockouts::LockoutOptions;
+pub use orcas_admission::bounds::replays::NotAdmitted;
+pub use orcas_admission::decision_log::LoggedDecisions;
+pub use orcas_admission::ingress::{Ingress, now_ms};
+pub use orcas_admission::options::{GatewayOptions, PublicAccess};
+pub use orcas_admission::policies::compile_new as compile_policy;
+pub use orcas_admission::senders::identities::{Identities, IdentityRow, IdentityTables, KeyRow, LimitRow, Requester};
+pub use orcas_requests::body_plan::BodyPlan;
+pub use orcas_requests::request::Request;
+pub use orcas_requests::store_body::UploadStream;
+pub use orcas_requests::tally::{Delivery, Tally};
+pub use orcas_responses::{Completion, ErrorNote, Reply, Responder, Response, ResponseBody};
 pub use orcas_s3::event_targets::EventTarget;
 pub use postponed::{Accepted, Postponed};
 pub use refusal::Refusal;
-pub use requests::body_plan::BodyPlan;
-pub use requests::reply::{Completion, Reply, Responder};
-pub use requests::request::Request;
-pub use requests::response::{ErrorNote, Response, ResponseBody};

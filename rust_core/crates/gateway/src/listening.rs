@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use crate::admission::access_control::AccessControl;
-use crate::admission::access_decision::{Question, Resource, ResourceFacts};
-use crate::admission::authenticate::EMPTY_SHA256;
-use crate::admission::bounds::rates::admit;
-use crate::admission::circumstances::KeptCircumstances;
-use crate::admission::identities::Requester;
-use crate::admission::ingress::{Ingress, now_ms};
-use crate::admission::request_context::has_body;
-use crate::admission::sessions::token_of;
 use crate::gateway::Gateway;
+use orcas_admission::access_control::AccessControl;
+use orcas_admission::access_decision::{Question, Resource, ResourceFacts};
+use orcas_admission::authenticate::EMPTY_SHA256;
+use orcas_admission::bounds::rates::admit;
+use orcas_admission::circumstances::KeptCircumstances;
+use orcas_admission::ingress::{Ingress, now_ms};
+use orcas_admission::request_context::has_body;
+use orcas_admission::senders::identities::Requester;
+use orcas_admission::senders::sessions::token_of;
 use orcas_bodies::problem::Problem;
 use orcas_http::RequestHead;
 use orcas_record::Bucket;

@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::admission::ingress::Ingress;
 use crate::gateway::Gateway;
 use crate::refusal::Refusal;
-use crate::requests::reply::{Completion, Responder};
-use crate::requests::request::Request;
-use crate::requests::response::Envelope;
+use orcas_admission::ingress::Ingress;
 use orcas_bodies::problem::Problem;
 use orcas_http::{Headers, RequestHead};
+use orcas_requests::request::Request;
+use orcas_responses::reply::{Completion, Responder};
+use orcas_responses::response::Envelope;
 use orcas_s3::Operation;
 
 /// A verified request, or its refusal.

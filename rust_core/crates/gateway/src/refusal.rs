@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::admission::decision_log::LoggedDecisions;
-use crate::admission::ingress::Ingress;
 use crate::gateway::Gateway;
-use crate::requests::response::Response;
+use orcas_admission::decision_log::LoggedDecisions;
+use orcas_admission::ingress::Ingress;
 use orcas_http::RequestHead;
+use orcas_responses::response::Response;
 use orcas_s3::Operation;
 use orcas_telemetry::traces::Trace;
 

@@ -19,8 +19,7 @@ use std::time::Duration;
 use crate::{Front, FrontOptions, Limits, Proxies};
 use orcas_engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
-use orcas_gateway::now_ms;
-use orcas_gateway::{Gateway, GatewayOptions, Identities, IdentityTables};
+use orcas_gateway::{Gateway, GatewayOptions, Identities, IdentityTables, now_ms};
 use orcas_http::{Headers, RequestHead};
 use orcas_sigv4::Signer;
 

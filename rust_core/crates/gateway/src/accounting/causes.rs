@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::requests::response::ErrorNote;
+use orcas_responses::response::ErrorNote;
 use orcas_s3::ErrorCode;
 
 /// Refusals that are kept.

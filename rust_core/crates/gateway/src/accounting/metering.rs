@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::admission::identities::Requester;
+use orcas_admission::senders::identities::Requester;
 use orcas_base::per_thread::PerThread;
 use orcas_record::Bucket;
 use orcas_s3::RequestClass;
@@ -218,7 +218,7 @@ impl Day {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::identities::{Identities, IdentityTables};
+    use orcas_admission::senders::identities::{Identities, IdentityTables};
     use orcas_record::{BucketId, BucketRole, BucketSettings, Versioning};
 
     const SECOND: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What is counted and logged of requests.
+//! What is counted and logged of requests that are done.
 
 pub mod access_log;
 pub mod causes;
@@ -6,5 +6,4 @@ pub mod metering;
 pub mod observation;
 pub mod request_log;
 pub mod stages;
-pub mod tally;
 pub mod traced;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::accounting::causes::Causes;
 use crate::accounting::metering::UsageMeter;
 use crate::accounting::traced::TracedQueue;
-use crate::admission::ingress::now_ms;
+use orcas_admission::ingress::now_ms;
 use orcas_engine::Usage;
 use orcas_telemetry::access_log::parcels::{Deliveries, Due, LogObject};
 use orcas_telemetry::access_log::queue::LineQueue;

@@ -1,16 +1,15 @@
 //! Records of completed requests: what the head says, which bucket wants them, and which targets are accepted. Documents
 //! are looked up in memory.
 
-use crate::admission::decision_log::LoggedDecisions;
-use crate::admission::describe::Description;
-use crate::admission::ingress::now_ms;
-use crate::buckets::documents::document;
-use crate::buckets::pages::name_of;
+use crate::describe::Description;
 use crate::finish::Done;
 use crate::gateway::Gateway;
-use crate::requests::request::Request;
+use orcas_admission::decision_log::LoggedDecisions;
+use orcas_admission::documents::document;
+use orcas_admission::ingress::now_ms;
 use orcas_http::{Query, RequestHead};
 use orcas_record::DocumentKind;
+use orcas_requests::request::Request;
 use orcas_s3::Operation;
 use orcas_s3::bucket_logging::BucketLogging;
 use orcas_sigv4::claims_nobody;
@@ -95,7 +94,7 @@ impl Gateway {
         let day_ms = logging.by_event().then(|| record.began_ms - record.began_ms.rem_euclid(DAY_MS));
         let region = self.access().options.region_of(&bucket).to_owned();
         let destination = Destination {
-            bucket: name_of(&bucket).to_owned(),
+            bucket: String::from_utf8_lossy(&bucket.name).into_owned(),
             owner,
             region,
             logging: BucketLogging::clone(&logging),

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use crate::accounting::access_log::{AccessEntry, began_ms};
-use crate::admission::decision_log::LoggedDecisions;
 use crate::finish::Done;
 use crate::gateway::Gateway;
-use crate::requests::request::Request;
+use orcas_admission::decision_log::LoggedDecisions;
 use orcas_http::{RequestHead, hex, lossy_text};
+use orcas_requests::request::Request;
 use orcas_telemetry::access_log::note::Ended;
 use orcas_telemetry::metrics::requests::Finished;
 

@@ -1,9 +1,9 @@
 //! Whatever changes who may do what is in the audit log, whichever operation does it: its row or its headers say so.
 
 use super::*;
-use crate::admission::request_context::{RequestContext, Sender};
-use crate::operations::implemented;
+use orcas_admission::request_context::{RequestContext, Sender};
 use orcas_http::Query;
+use orcas_operations::implemented;
 use orcas_s3::operations::{Method, Subject};
 use orcas_s3::stored_headers::actions_of;
 use orcas_s3::support::Understood;

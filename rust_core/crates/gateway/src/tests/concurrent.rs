@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::requests::store_body::UploadStream;
+use orcas_requests::store_body::UploadStream;
 
 /// How an upload ends.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -29,7 +29,7 @@ fn value(header: &str) -> &'static str {
 fn pairs() -> Vec<(Operation, &'static str, &'static str)> {
     let mut pairs = Vec::new();
     for operation in Operation::ALL {
-        let Some(handler) = crate::operations::implemented(*operation) else { continue };
+        let Some(handler) = orcas_operations::implemented(*operation) else { continue };
         let of_bucket = operation.spec().permissions[0].subject == Subject::Bucket;
         for header in handler.understood.attributes.iter().chain(handler.understood.extensions) {
             pairs.extend(actions_of(header.as_bytes(), of_bucket).iter().map(|action| (*operation, *header, *action)));

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
-use crate::objects::challenge::{Claim, LIFETIME_MS};
 use orcas_decide::{Intent, Outcome};
 use orcas_http::hex;
 use orcas_record::{Bucket, BucketSettings, Version};
+use orcas_requests::challenge::{Claim, LIFETIME_MS};
 
 const SIZE: &str = "x-amz-orcas-instant-size";
 const SHA256: &str = "x-amz-orcas-instant-sha256";

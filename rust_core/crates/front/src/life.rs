@@ -8,8 +8,8 @@ use crate::connections::conn::Conn;
 use crate::context::Shared;
 use crate::head::Head;
 use crate::origin::Origin;
-use orcas_gateway::accounting::request_log::Logged;
 use orcas_gateway::accounting::traced::{Stages, Traced};
+use orcas_gateway::logs::request_log::Logged;
 use orcas_gateway::{
     Accepted, Admission, Delivery, Description, Done, ErrorNote, Gateway, LoggedDecisions, Postponed, Request,
     ResponseSummary, Tally,

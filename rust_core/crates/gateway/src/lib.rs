@@ -1,8 +1,8 @@
-//! From the head of a request to its answer, for any front end: a request begins in `begin` and ends in `finish`, unless
-//! another front end is to begin it anew. In between, `accept` turns its head into a verified, typed request, and `form` does
-//! so for the forms of browsers. What is counted and logged of it is in `accounting`.
+//! From the head of a request to its answer, for any front end.
 //!
-//! Must not know Python and sockets, nor operations by their names.
+//! A request begins in `begin` and ends in `finish`, unless another front end is to begin it anew. In between, `accept`
+//! turns its head into a verified, typed request, and `form` does so for the forms of browsers. What is counted and
+//! logged of it is in `accounting` and `logs`. Must not know Python and sockets, nor operations by their names.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
@@ -15,9 +15,11 @@ mod finish;
 mod form;
 mod gateway;
 mod listening;
+pub mod logs;
 mod moves;
 mod postponed;
 mod refusal;
+mod stages;
 #[cfg(test)]
 mod tests;
 mod website;

@@ -1,9 +1,6 @@
-//! What is counted and logged of requests that are done.
+//! What is counted of requests that are done, and kept for whoever asks.
 
-pub mod access_log;
 pub mod causes;
 pub mod metering;
 pub mod observation;
-pub mod request_log;
-pub mod stages;
 pub mod traced;

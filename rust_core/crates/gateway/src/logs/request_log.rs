@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::accounting::access_log::{AccessEntry, began_ms};
 use crate::finish::Done;
 use crate::gateway::Gateway;
+use crate::logs::access_log::{AccessEntry, began_ms};
 use orcas_admission::decision_log::LoggedDecisions;
 use orcas_http::{RequestHead, hex, lossy_text};
 use orcas_requests::request::Request;

@@ -270,8 +270,9 @@ def test_webhooks_get_the_events_of_a_bucket(tmp_path: Path) -> None:
                 Bucket="images", NotificationConfiguration={"QueueConfigurations": [queue]}
             )
             client.put_object(Bucket="images", Key="k", Body=b"content")
-            # The first is the test message of the configuration.
-            assert wait_until(lambda: len(receiver.received) == 2)
-    (record,) = json.loads(receiver.received[1].body)["Records"]
-    assert (record["s3"]["bucket"]["name"], record["s3"]["object"]["key"]) == ("images", "k")
-    assert receiver.received[1].headers["authorization"] == "Bearer of-the-receiver"
+            assert wait_until(lambda: len(receiver.received) == 1)
+    event = json.loads(receiver.received[0].body)
+    assert (event["EventName"], event["Key"]) == ("s3:ObjectCreated:Put", "images/k")
+    (record,) = event["Records"]
+    assert (record["eventName"], record["s3"]["object"]["key"]) == ("s3:ObjectCreated:Put", "k")
+    assert receiver.received[0].headers["authorization"] == "Bearer of-the-receiver"

@@ -413,11 +413,24 @@ def _now_ms() -> int:
 
 
 def message_of(form: Format, delivery: Delivery) -> Message:
-    """The event in S3's structure, or as CloudEvents 1.0 have it."""
+    """The event in S3's structure, as CloudEvents 1.0 have it, or as MinIO sends it."""
     body, content_type = delivery["message"], "application/json"
     if form == "cloudevents":
         body, content_type = _cloud_event(delivery), "application/cloudevents+json"
+    elif form == "minio":
+        body = _event_of_minio(delivery)
     return Message(delivery["id"], delivery["bucket"], delivery["key"], body, content_type)
+
+
+def _event_of_minio(delivery: Delivery) -> bytes:
+    (record,) = json.loads(delivery["message"])["Records"]
+    name = f"s3:{record['eventName']}"
+    event = {
+        "EventName": name,
+        "Key": f"{delivery['bucket']}/{delivery['key']}",
+        "Records": [{**record, "eventName": name}],
+    }
+    return json.dumps(event).encode()
 
 
 def _cloud_event(delivery: Delivery) -> bytes:

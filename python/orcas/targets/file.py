@@ -80,7 +80,7 @@ def _target(path: Path, name: str, values: object) -> Target:
     kind = table.choice("type", tuple(_KINDS)) or "webhook"
     common: dict[str, Any] = {
         "name": name,
-        "format": table.choice("format", ("s3", "cloudevents")) or "s3",
+        "format": table.choice("format", ("s3", "cloudevents", "minio")) or "s3",
         "private": table.flag("private"),
         "attempts": table.number("attempts", 10, ATTEMPTS_MAX),
         "timeout_sec": table.number("timeout_sec", 15, TIMEOUT_SEC_MAX),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
 from urllib.parse import SplitResult
 
-Format = Literal["s3", "cloudevents"]
+Format = Literal["s3", "cloudevents", "minio"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 

@@ -50,7 +50,7 @@ def test_a_target_has_defaults_and_a_secret_that_does_not_show(tmp_path: Path) -
         (("secret =", "attempts = 0\nsecret ="), "attempts from 1 to 20"),
         (("secret =", 'timeout_sec = "1"\nsecret ='), "timeout_sec from 1 to 60"),
         (("secret =", "private = 1\nsecret ="), "true or false for private"),
-        (("secret =", 'format = "xml"\nsecret ='), "s3 or cloudevents"),
+        (("secret =", 'format = "xml"\nsecret ='), "s3, cloudevents or minio"),
         (("secret =", "colour = 1\nsecret ="), "sets colour"),
         (("[images]", "[images"), "cannot be read"),
         (("secret =", 'authorization = "Bearer x\\r\\ny: z"\nsecret ='), "visible ASCII characters and spaces"),

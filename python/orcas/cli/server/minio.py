@@ -93,6 +93,7 @@ def _write_targets(directory: Path, webhooks: list[Webhook]) -> Path:
             f"url = {json.dumps(webhook.endpoint)}",
             f"secret = {json.dumps(base64.b64encode(secrets.token_bytes(32)).decode())}",
             "private = true",
+            'format = "minio"',
         ]
         if webhook.token is not None:
             value = webhook.token if " " in webhook.token else f"Bearer {webhook.token}"

@@ -24,6 +24,8 @@ QUESTIONS = {
     "mock s3 in pytest": "docs/testing",
     "moto alternative": "docs/from-moto",
     "localstack alternative": "docs/from-localstack",
+    "localstack docker compose": "docs/instead-of-localstack",
+    "init scripts ready.d": "docs/instead-of-localstack",
     "sizing": "docs/how-to/sizing",
     "how much memory": "docs/how-to/sizing",
     "pull-through": "docs/how-to/pull-through",

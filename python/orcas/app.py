@@ -58,6 +58,7 @@ from orcas.http.incomplete import IncompleteBodies
 from orcas.iam.directory import Directory, directory_of
 from orcas.iam.endpoint import QueryEndpoint, is_query
 from orcas.iam.file import Declared, read_identities
+from orcas.localstack import paths as localstack
 from orcas.minio import paths as minio
 from orcas.origins.pulling import pulls_of
 from orcas.pages import POLICY, is_browser
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from orcas.admin.routes.server import Around
     from orcas.admin.testing.control import TestControl
     from orcas.edge import SalvageReport, TaskNumbers
+    from orcas.localstack.scripts import InitScripts
     from orcas.telemetry.origins import Counts
 
 Dispatch = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -398,6 +400,10 @@ class Orcas(FastAPI):
         self.store: OpenStore | None = None
         self._history: History | None = None
         self._access: AccessLog | None = None
+        # Those of `orcas localstack`.
+        self.init_scripts: InitScripts | None = None
+        # Runs when the server is to stop, while it still serves; it gets the seconds that this may take, and blocks.
+        self.ending: Callable[[float], None] | None = None
         self._open_store = open_store
         self._loop: asyncio.AbstractEventLoop | None = None
         self._domains = list(settings.domains)
@@ -433,6 +439,8 @@ class Orcas(FastAPI):
             self.routes.append(_mounted(f"{minio.PREFIX}/admin", self._serve_minio_admin))
             self.routes.append(Route(minio.PREFIX, minio.Refusing()))
             self.routes.append(_mounted(minio.PREFIX, minio.Refusing()))
+        if settings.localstack:
+            self.include_router(localstack.router(lambda: self.init_scripts), prefix=localstack.PREFIX)
         self.routes.append(Route(PATH, _Streams(self)))
         self.routes.append(Route("/_orcas/docs", self._docs))
         self.routes.append(Route("/_orcas/openapi.json", self._openapi))

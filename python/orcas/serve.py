@@ -236,6 +236,7 @@ class _Server(ApplicationServer):
 
     def __init__(self, app: Orcas, settings: Settings, stopping: asyncio.Event) -> None:
         super().__init__(app)
+        self._app = app
         self.settings = settings
         self.stopping = stopping
         self.ready: Callable[[], None] = lambda: None
@@ -296,6 +297,8 @@ class _Server(ApplicationServer):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting and drain, the application last."""
+        if self._app.ending is not None:
+            await asyncio.to_thread(self._app.ending, self.settings.drain_timeout_sec)
         self.draining()
         if self.front is not None:
             # With those of the front, so that new clients are refused at once.

@@ -67,6 +67,13 @@ def _run(arguments: list[str], as_json: bool) -> int:
         # Imports allocate a lot and free little: collections would take a tenth of the start. The server turns them on.
         gc.disable()
         app = new_app()
+    elif arguments[:1] == ["localstack"]:
+        from orcas.cli.app import new_app
+        from orcas.cli.server import localstack
+
+        gc.disable()
+        app = new_app()
+        localstack.add_to(app)
     elif arguments[:1] in (["minio"], ["server"]):
         # The image of MinIO is told `server /data`.
         arguments = ["minio", *arguments] if arguments[0] == "server" else arguments

@@ -14,7 +14,7 @@ from orcas.cli.identities import audit, credentials, policies, users
 from orcas.cli.identities import keys as access_keys
 from orcas.cli.options import AsJson, Commands
 from orcas.cli.output import print_json, print_table
-from orcas.cli.server import bench, console, demo, env, minio, running, top
+from orcas.cli.server import bench, console, demo, env, localstack, minio, running, top
 from orcas.cli.store import copies, events, imports, inspect, keys, tasks, upkeep
 from orcas.errors import UsageError
 from orcas.settings.config import SETTINGS, Resolved, closest, resolve, variable_name
@@ -26,13 +26,13 @@ app.add_typer(config_app, name="config")
 
 for module in (
     env, console, upkeep, inspect, tasks, copies, imports, moves, snapshots, keys, events, top, usage, quotas, origins,
-    settings, bench, running, demo, minio, users, access_keys, policies, credentials, audit,
+    settings, bench, running, demo, minio, localstack, users, access_keys, policies, credentials, audit,
 ):  # fmt: skip
     module.add_to(app)
 
 # Under which heading of the help each command is.
 _PANELS: Final = {
-    "Server": ("serve", "minio", "run", "env", "console", "demo", "top", "bench", "version", "config"),
+    "Server": ("serve", "minio", "localstack", "run", "env", "console", "demo", "top", "bench", "version", "config"),
     "Buckets": ("move", "fork", "usage", "snapshot", "quota", "origin", "settings"),
     "Identities": ("account", "user", "group", "role", "access-key", "policy", "credentials", "audit"),
     "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),

@@ -16,7 +16,7 @@ import ipaddress
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -158,6 +158,10 @@ class Settings(ObservabilitySettings):
         "answer what MinIO answers below `/minio/`: health and metrics; a bucket cannot have this name then",
         boolean,
     )
+    localstack: bool = _setting(
+        False, "answer what LocalStack answers below `/_localstack/`; the root key may be as short as that of its clients",
+        boolean,
+    )  # fmt: skip
     buckets: tuple[str, ...] = _setting(
         (),
         "comma-separated buckets that the start creates if they do not exist; with `:download`, `:upload` or `:public` "
@@ -376,7 +380,9 @@ def reserved_paths(settings: Settings) -> tuple[str, ...]:
 
     The names of buckets have no underscore, so `/_orcas/` hides none from path-style clients.
     """
-    return ("/_orcas/", "/minio") if settings.minio else ("/_orcas/",)
+    return (
+        "/_orcas/", *(("/minio",) if settings.minio else ()), *(("/_localstack/",) if settings.localstack else ()),
+    )  # fmt: skip
 
 
 def variable_name(name: str) -> str:
@@ -486,6 +492,11 @@ def _variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 def variables_of(prefix: str) -> dict[str, str]:
     """The variables of another program whose place this one takes: those that begin with `prefix`."""
     return {name: value for name, value in os.environ.items() if name.startswith(prefix)}
+
+
+def variables_named(names: Iterable[str]) -> dict[str, str]:
+    """The same, of those that have these names and are set."""
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def set_by_variables() -> list[str]:
@@ -646,7 +657,7 @@ def _check_root_key(settings: Settings) -> None:
         return
     if settings.root_secret_key == DEV_SECRET_KEY and not is_loopback(settings.host):
         raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose a secret of your own.")
-    is_for_tests = (settings.dev or settings.memory) and is_loopback(settings.host)
+    is_for_tests = settings.localstack or ((settings.dev or settings.memory) and is_loopback(settings.host))
     if len(settings.root_secret_key) < _SECRET_KEY_MIN and not is_for_tests:
         raise ConfigurationError(
             f"ORCAS_ROOT_SECRET_KEY must be {SETTINGS['root_secret_key'].requirement}, unless --dev or --memory is given "

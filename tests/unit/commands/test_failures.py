@@ -29,6 +29,7 @@ INSIDE = {
     "run -- true": "orcas.server.Server._wait",
     "version": "orcas.version.orcas_version",
     "minio server x": "orcas.settings.config.resolve",
+    "localstack": "orcas.settings.config.resolve",
     "config show": "orcas.cli.commands.resolve",
     **dict.fromkeys(
         ("stats", "demo", "top", "console", "gc", "compact", "lifecycle", "fsck", "scrub", "inspect"),

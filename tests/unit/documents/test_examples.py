@@ -59,6 +59,7 @@ NOT_RUN: Final = {
     "orcas bench.*": "takes minutes; tests/bench runs the command on small workloads",
     "(uvicorn|hypercorn|granian) .*": "other people's servers, until a signal; tests/hosts runs each",
     "orcas serve .*--host ::": "lets other machines in",
+    "orcas localstack": "takes a port that others may have; tests/hosts/test_localstack.py runs it",
     ".*orcas minio server .*": "lets other machines in; tests/hosts/test_minio.py runs it on loopback",
     "orcas credentials serve.*": "does not end; tests/unit/commands/test_credentials.py asks what it serves",
     "orcas serve --salvage": "needs a damaged store; tests/crash/test_salvage.py has some",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from orcas.app import OpenStore, orcas_of
+from orcas.app import OpenStore, Orcas, orcas_of
 from orcas.errors import UnavailableError, because
 from orcas.process.descriptors import allow_files
 from orcas.process.memory import private_directory
@@ -39,10 +39,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("orcas")
 
 
-def serve_command(resolved: Resolved, report: Path | None = None, then: Callable[[str], None] = lambda _: None) -> None:
+def serve_command(
+    resolved: Resolved,
+    report: Path | None = None,
+    then: Callable[[str], None] = lambda _: None,
+    prepare: Callable[[Orcas], None] = lambda _: None,
+) -> None:
     """Serve until a signal arrives. The ready line goes to stdout, everything else to stderr.
 
-    `report`: the file to which the findings of a salvage are written. `then` gets the URL after the ready line.
+    `report`: the file to which the findings of a salvage are written. `then` gets the URL after the ready line,
+    `prepare` the application before it starts.
 
     Raises:
         OrcasError: the server cannot start.
@@ -65,10 +71,12 @@ def serve_command(resolved: Resolved, report: Path | None = None, then: Callable
         if sys.stderr.isatty() and not settings.salvage:
             _tell_use(url, env)
 
-    serve_with(resolved, announce)
+    serve_with(resolved, announce, prepare=prepare)
 
 
-def serve_with(resolved: Resolved, announce: Announce, *, owned: bool = False) -> None:
+def serve_with(
+    resolved: Resolved, announce: Announce, *, owned: bool = False, prepare: Callable[[Orcas], None] = lambda _: None
+) -> None:
     """Configure logging, create the directory of a store in memory, and run.
 
     `owned`: the server belongs to the program that started it.
@@ -89,6 +97,7 @@ def serve_with(resolved: Resolved, announce: Announce, *, owned: bool = False) -
             settings = dataclasses.replace(settings, data=data)
         app = orcas_of(settings)
         app.sources = resolved.sources
+        prepare(app)
         run(app, announce)
 
 

@@ -853,6 +853,13 @@ class Front:
             ValueError: they cannot be used. Those before stay.
         """
 
+    def use_challenges(self, certificates: list[tuple[str, str, list[str]]]) -> None:
+        """Show these to CAs that ask for challenges (TLS-ALPN-01), each for exactly its names in lower case, and no others.
+
+        Raises:
+            ValueError: they cannot be used. Those before stay.
+        """
+
     @staticmethod
     def check_tls(tls: FrontTls) -> None:
         """Check that connections can use these certificates.

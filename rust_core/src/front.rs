@@ -51,22 +51,25 @@ impl TryFrom<Options> for FrontOptions {
     }
 }
 
-/// What connections speak TLS with, as a dict: chain, key and names of each certificate.
+/// Chains, keys and names.
+type Certificates = Vec<(String, String, Vec<String>)>;
+
+/// What connections speak TLS with, as a dict.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Tls {
-    certificates: Vec<(String, String, Vec<String>)>,
+    certificates: Certificates,
     client_ca: Option<String>,
 }
 
 impl From<Tls> for TlsOptions {
     fn from(tls: Tls) -> Self {
-        let certificates = tls.certificates.into_iter();
-        Self {
-            certificates: certificates.map(|(chain, key, names)| Certificate { chain, key, names }).collect(),
-            client_ca: tls.client_ca,
-        }
+        Self { certificates: certificates_of(tls.certificates), client_ca: tls.client_ca }
     }
+}
+
+fn certificates_of(given: Certificates) -> Vec<Certificate> {
+    given.into_iter().map(|(chain, key, names)| Certificate { chain, key, names }).collect()
 }
 
 #[pyclass(frozen, module = "orcas._core")]
@@ -140,6 +143,12 @@ impl Front {
     /// New connections use these certificates. `ValueError` if they cannot be used; then those before stay.
     fn use_tls(&self, py: Python<'_>, tls: Tls) -> PyResult<()> {
         py.detach(|| self.inner.use_tls(&tls.into())).map_err(PyValueError::new_err)
+    }
+
+    /// CAs that ask for challenges get these certificates, each for exactly its names, and no others. `ValueError` if they
+    /// cannot be used; then those before stay.
+    fn use_challenges(&self, py: Python<'_>, certificates: Certificates) -> PyResult<()> {
+        py.detach(|| self.inner.use_challenges(&certificates_of(certificates))).map_err(PyValueError::new_err)
     }
 
     /// `ValueError` if connections cannot use these certificates.

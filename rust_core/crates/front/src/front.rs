@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::connections::conn::UnderWay;
 use crate::connections::limits::FrontOptions;
-use crate::connections::tls::TlsOptions;
+use crate::connections::tls::{Certificate, TlsOptions};
 use crate::context::{Context, Shared};
 use crate::worker::{self, Phase};
 use orcas_gateway::Gateway;
@@ -134,6 +134,14 @@ impl Front {
     /// Says why they cannot be used; then those before stay.
     pub fn use_tls(&self, tls: &TlsOptions) -> Result<(), String> {
         self.shared.tls.use_options(tls)
+    }
+
+    /// CAs that ask for challenges get these certificates from now on, each for exactly its names, and no others.
+    ///
+    /// # Errors
+    /// Says why they cannot be used; then those before stay.
+    pub fn use_challenges(&self, certificates: &[Certificate]) -> Result<(), String> {
+        self.shared.tls.use_challenges(certificates)
     }
 
     /// Whether the application answers everything.

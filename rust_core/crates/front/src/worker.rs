@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rustls::ServerConfig;
+use rustls::server::Acceptor;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::connections::conn::Conn;
@@ -131,7 +133,9 @@ async fn greet(
             match stream.peek(&mut first).await? {
                 0 => Ok(Greeted::Left),
                 _ if first == [tls::HANDSHAKE] => {
-                    let accepted = TlsAcceptor::from(config).accept(Socket(Arc::clone(&stream))).await?;
+                    let hello = LazyConfigAcceptor::new(Acceptor::default(), Socket(Arc::clone(&stream))).await?;
+                    let config = context.shared.tls.choose(&hello.client_hello(), config);
+                    let accepted = hello.into_stream(config).await?;
                     let shown = accepted.get_ref().1.peer_certificates().and_then(<[_]>::first);
                     // That of a proxy says nothing of those who send requests through it.
                     if let Some(shown) = shown.filter(|_| !is_proxy) {
@@ -151,6 +155,12 @@ async fn greet(
     match greeted {
         Ok(Greeted::Tls(stream)) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) => {
             http2::serve(context, conn, stream, Bytes::new(), origin).await;
+        }
+        Ok(Greeted::Tls(mut stream)) if stream.get_ref().1.alpn_protocol() == Some(tls::CHALLENGE) => {
+            let name = stream.get_ref().1.server_name().unwrap_or_default();
+            tracing::info!(client = %origin, name, "The certificate of a challenge was shown");
+            // The handshake was all there is to say.
+            let _ = stream.shutdown().await;
         }
         Ok(Greeted::Tls(stream)) => connection::serve(context, conn, stream, origin).await,
         Ok(Greeted::Plain) => {

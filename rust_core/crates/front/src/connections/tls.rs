@@ -1,5 +1,5 @@
-//! TLS of connections: the certificates in use, which may be replaced at any time, those of clients, and handshakes, whose
-//! number is bounded.
+//! TLS of connections: the certificates in use, which may be replaced at any time, those of challenges and of clients, and
+//! handshakes, whose number is bounded.
 //!
 //! The first byte tells whether the client speaks TLS. Of too many handshakes the oldest ends, because one that is meant to
 //! end does within milliseconds. Must not know HTTP, or whom certificates of clients are about.
@@ -21,6 +21,8 @@ use tokio::sync::oneshot;
 pub const HANDSHAKE: u8 = 0x16;
 /// HTTP/2, as the two negotiate it.
 pub const HTTP_2: &[u8] = b"h2";
+/// In this protocol, a CA asks whether the server has the challenge that it was given (TLS-ALPN-01, RFC 8737).
+pub const CHALLENGE: &[u8] = b"acme-tls/1";
 const HANDSHAKES_MAX: usize = 1024;
 
 /// What connections speak TLS with.
@@ -42,6 +44,8 @@ pub struct Certificate {
 #[derive(Default)]
 pub struct Tls {
     config: RwLock<Option<Arc<ServerConfig>>>,
+    /// For those who ask for a challenge, while there are any.
+    challenges: RwLock<Option<Arc<ServerConfig>>>,
     handshakes: Mutex<Handshakes>,
 }
 
@@ -74,6 +78,28 @@ impl Tls {
     /// `None` if connections do not speak TLS.
     pub fn config(&self) -> Option<Arc<ServerConfig>> {
         self.config.read().clone()
+    }
+
+    /// The certificates of challenges from now on, each for exactly its names. Without any, nobody gets one.
+    ///
+    /// # Errors
+    /// Says why they cannot be used; then those before stay.
+    pub fn use_challenges(&self, certificates: &[Certificate]) -> Result<(), String> {
+        let config = match certificates {
+            [] => None,
+            _ => Some(Arc::new(config_of_challenges(certificates).map_err(|error| error.to_string())?)),
+        };
+        *self.challenges.write() = config;
+        Ok(())
+    }
+
+    /// What a client with this greeting gets: that of challenges, if it speaks nothing else, and otherwise `ordinary`.
+    pub fn choose(&self, hello: &ClientHello<'_>, ordinary: Arc<ServerConfig>) -> Arc<ServerConfig> {
+        let mut protocols = hello.alpn().into_iter().flatten();
+        if protocols.next() == Some(CHALLENGE) && protocols.next().is_none() {
+            return self.challenges.read().clone().unwrap_or(ordinary);
+        }
+        ordinary
     }
 
     pub fn begin(&self) -> Handshake<'_> {
@@ -117,6 +143,35 @@ fn config_of(options: &TlsOptions) -> Result<ServerConfig, Box<dyn Error>> {
     // connections are spread over threads where streams of one are not.
     config.alpn_protocols = vec![b"http/1.1".to_vec(), HTTP_2.to_vec()];
     Ok(config)
+}
+
+fn config_of_challenges(certificates: &[Certificate]) -> Result<ServerConfig, Box<dyn Error>> {
+    let provider = Arc::new(ring::default_provider());
+    let mut by_name = HashMap::new();
+    for Certificate { chain, key, names } in certificates {
+        let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>()?;
+        let key = provider.key_provider.load_private_key(PrivateKeyDer::from_pem_slice(key.as_bytes())?)?;
+        // Not `from_der`, which refuses certificates with a critical extension that it does not know.
+        let certified = Arc::new(CertifiedKey::new(chain, key));
+        by_name.extend(names.iter().map(|name| (name.clone(), Arc::clone(&certified))));
+    }
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::new(Challenges { by_name }));
+    config.alpn_protocols = vec![CHALLENGE.to_vec()];
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+/// The certificates of challenges, by the names of hosts. Clients that ask for another get none.
+#[derive(Debug)]
+struct Challenges {
+    by_name: HashMap<String, Arc<CertifiedKey>>,
+}
+
+impl ResolvesServerCert for Challenges {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.by_name.get(hello.server_name()?).cloned()
+    }
 }
 
 /// The certificates of the server, by the names of hosts.

@@ -13,10 +13,11 @@ import gc
 import logging
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
@@ -27,9 +28,12 @@ from orcas.errors import ConfigurationError, UnavailableError
 from orcas.front import ApplicationServer, start_front
 from orcas.http.certificate import Certificates
 from orcas.settings.clients import server_url
-from orcas.settings.config import KIB, Settings
+from orcas.settings.config import KIB, LETS_ENCRYPT, Settings
 from orcas.telemetry.logs import report_suppressed
 from orcas.version import orcas_version
+
+if TYPE_CHECKING:
+    from orcas.acme.keeper import Keeper
 
 # A stop that takes longer than this says what it waits for.
 _SILENT_SECONDS: Final = 3
@@ -105,6 +109,15 @@ def given_certificates(settings: Settings) -> Certificates | None:
         raise ConfigurationError(
             "ORCAS_TLS_CLIENT_CA_FILE needs the package cryptography: pip install 'orcas-s3[tls]'."
         )
+    if settings.acme and find_spec("acme") is None:
+        raise ConfigurationError("--acme needs the package acme: pip install 'orcas-s3[acme]'.")
+    if settings.acme_ca_file is not None:
+        try:
+            ssl.create_default_context(cafile=settings.acme_ca_file)
+        except OSError as error:
+            raise ConfigurationError(
+                f"ORCAS_ACME_CA_FILE names a file that cannot be used: {error}; name one with CA certificates in PEM."
+            ) from None
     if not settings.tls_cert_file:
         return None
     files = [*zip(settings.tls_cert_file, settings.tls_key_file, strict=True)]
@@ -134,6 +147,25 @@ def _self_signed(settings: Settings) -> tuple[Certificates, str]:
     return Certificates([(path, path)], settings.tls_client_ca_file, Front.check_tls), str(ca)
 
 
+def _by_acme(settings: Settings) -> tuple[Certificates, Keeper | None]:
+    """That of a CA, or one that stands in for it; and who sees to its arrival, unless it is a salvage. Blocks."""
+    from orcas.acme.ca import Ca
+    from orcas.acme.keeper import CERTIFICATE_NAME, Keeper
+    from orcas.acme.selfsigned import stand_in
+
+    path = settings.data / CERTIFICATE_NAME
+    certificates = Certificates(
+        [(path, path)], settings.tls_client_ca_file, Front.check_tls, stand_in=stand_in(settings.acme)
+    )
+    if settings.salvage:
+        return certificates, None
+    ca = Ca(
+        settings.acme_directory or LETS_ENCRYPT, settings.acme_ca_file, settings.acme_email,
+        accept_terms=settings.acme_accept_terms, user_agent=f"orcas/{orcas_version()}",
+    )  # fmt: skip
+    return certificates, Keeper(settings.data, settings.acme, ca, Front.check_tls)
+
+
 def address_of(url: str, settings: Settings, certificates: Certificates | None, ca: str | None) -> Address:
     """What commands need to find the server."""
     return Address(url, settings.region, None if certificates is None else certificates.current.digest, ca)
@@ -157,6 +189,8 @@ async def _serve(
         ca = None
         if app.settings.tls_self_signed:
             certificates, ca = await asyncio.to_thread(_self_signed, app.settings)
+        elif app.settings.acme:
+            certificates, server.keeper = await asyncio.to_thread(_by_acme, app.settings)
         server.certificates = certificates
         app.certificate = server.certificate_state
         # What exists now stays, so no later collection stops the loop to look at it again.
@@ -183,6 +217,8 @@ async def _serve(
             address = publish()
             log.info("Ready", extra={"orcas": _start(app.settings, address.url, store)})
             announce(address, store)
+            if server.keeper is not None and server.front is not None:
+                server.keeper.start(server.front.use_challenges)
 
         server.ready = ready
         if store.streams is not None:
@@ -244,14 +280,17 @@ class _Server(ApplicationServer):
         self.draining: Callable[[], None] = lambda: None
         # Without any, the server speaks plain HTTP.
         self.certificates: Certificates | None = None
+        self.keeper: Keeper | None = None
         self.front: Front | None = None
         self._listeners: list[socket.socket] = []
         self._begin: Callable[[], Front] | None = None
 
     def certificate_state(self) -> tuple[float, bool] | None:
-        """When the first certificate ends (seconds since 1970), and whether newer files cannot be used; None without TLS."""
+        """When the first certificate ends (seconds since 1970), and whether another is missing; None without TLS."""
         certificates = self.certificates
-        return None if certificates is None else (certificates.ends, certificates.failure is not None)
+        if certificates is None:
+            return None
+        return certificates.ends, certificates.failure is not None or (self.keeper is not None and self.keeper.fails)
 
     def count_connections(self) -> int:
         """How many clients are connected."""
@@ -300,6 +339,8 @@ class _Server(ApplicationServer):
         if self._app.ending is not None:
             await asyncio.to_thread(self._app.ending, self.settings.drain_timeout_sec)
         self.draining()
+        if self.keeper is not None:
+            self.keeper.stop()
         if self.front is not None:
             # With those of the front, so that new clients are refused at once.
             for listener in self._listeners:

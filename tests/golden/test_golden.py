@@ -92,9 +92,9 @@ def test_the_stores_have_every_kind_of_file(tmp_path: Path) -> None:
         for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
         for name in re.findall("`(.*?)`", cell)
     }
-    # Those of --tls-self-signed are made anew at a start and have nothing of the store.
+    # Those of --tls-self-signed and --acme are made anew and have nothing of the store.
     own_names = {name.replace("TARGET", "hook") for name in names if not TEMPORARY.search(name)}
-    assert own_names - found == {"tls-ca.key", "tls-ca.pem", "tls.pem"}
+    assert own_names - found == {"acme-account.key", "acme.pem", "tls-ca.key", "tls-ca.pem", "tls.pem"}
 
 
 def test_a_golden_store_is_never_overwritten() -> None:

@@ -55,14 +55,18 @@ def test_settings_that_exclude_each_other(tmp_path: Path) -> None:
         orcas.Server(memory=True, tls_cert_file=str(certificate), tls_key_file=str(other))
 
 
-def test_only_a_generated_certificate_needs_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_certificate_that_is_generated_or_ordered_needs_another_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(serve, "find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match=r"pip install 'orcas-s3\[tls\]'"):
         serve.given_certificates(Settings(tls_self_signed=True))
+    with pytest.raises(ConfigurationError, match=r"--acme needs the package acme: pip install 'orcas-s3\[acme\]'"):
+        serve.given_certificates(Settings(acme=("s3.test",)))
     certificate, key = certify(tmp_path)
     assert serve.given_certificates(Settings(tls_cert_file=(certificate,), tls_key_file=(key,))) is not None
     # Nothing else imports it.
-    code = "import sys; sys.modules['cryptography'] = None; import orcas.serve, orcas.cli.commands"
+    code = "import sys; sys.modules |= {'cryptography': None, 'acme': None}; import orcas.serve, orcas.cli.commands"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -48,6 +48,15 @@ Dev = Annotated[bool, typer.Option("--dev", help="Use published keys and listen 
 SelfSigned = Annotated[
     bool, typer.Option("--tls-self-signed", "--tls", help="Speak TLS with a generated certificate, for development.")
 ]
+Acme = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--acme", metavar="NAME", help="Get a certificate for this host name by ACME, and renew it; may be repeated."
+    ),
+]
+AcceptTerms = Annotated[
+    bool, typer.Option("--acme-accept-terms", help="Accept the terms of service of the CA, such as Let's Encrypt.")
+]
 AnyDate = Annotated[
     bool, typer.Option("--any-date", help="Accept signatures of any date, for tests that have a clock of their own.")
 ]
@@ -112,6 +121,8 @@ def serve(
     memory: Memory = False,
     dev: Dev = False,
     tls_self_signed: SelfSigned = False,
+    acme: Acme = None,
+    acme_accept_terms: AcceptTerms = False,
     any_date: AnyDate = False,
     domain: Domain = None,
     salvage: Salvage = False,
@@ -147,6 +158,8 @@ def serve(
         "memory": memory or None,
         "dev": dev or None,
         "tls_self_signed": tls_self_signed or None,
+        "acme": ",".join(acme) if acme else None,
+        "acme_accept_terms": acme_accept_terms or None,
         "any_date": any_date or None,
         "salvage": salvage or None,
     }

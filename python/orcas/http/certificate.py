@@ -117,15 +117,22 @@ def _shown(context: ssl.SSLContext, chain: str) -> tuple[dict[str, Any], bytes]:
 class _Watched(Generic[_T]):
     """Files, and what was read of them that is in use."""
 
-    def __init__(self, what: str, files: Sequence[Path], read: Callable[[], _T]) -> None:
+    def __init__(self, what: str, files: Sequence[Path], read: Callable[[], _T], stand_in: _T | None = None) -> None:
         self._what = what
         self._files = files
         self._read = read
-        # Before the files, so that a change in between is noticed.
-        self._seen = self._used = self._state()
-        self.current = read()
         # Why the files as they are now are not in use.
         self.failure: str | None = None
+        # Before the files, so that a change in between is noticed.
+        self._seen = self._state()
+        # None while something else stands in for them.
+        self._used: _State | None = self._seen
+        try:
+            self.current = read()
+        except ConfigurationError as error:
+            if stand_in is None:
+                raise
+            self.current, self._used, self.failure = stand_in, None, str(error)
 
     def check(self) -> bool:
         """Read the files again if they have changed. Whether anything new is in use. Blocks."""
@@ -151,8 +158,12 @@ class _Watched(Generic[_T]):
 class _Own(_Watched[Certificate]):
     """A certificate of the server."""
 
-    def __init__(self, files: tuple[Path, Path], usable: Callable[[Tls], None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, files: tuple[Path, Path], usable: Callable[[Tls], None], clock: Callable[[], float],
+        stand_in: Certificate | None,
+    ) -> None:  # fmt: skip
         self._clock = clock
+        self._advice = f"renew {files[0]}" if stand_in is None else "the lines of orcas.acme say why it is not renewed"
         # What was said of its end last, and when.
         self._reminded: tuple[bool, float] | None = None
 
@@ -166,7 +177,7 @@ class _Own(_Watched[Certificate]):
                 ) from None
             return certificate
 
-        super().__init__("certificate", files, read)
+        super().__init__("certificate", files, read, stand_in)
 
     def check(self) -> bool:
         """As above; and say in the log that it ends."""
@@ -181,18 +192,16 @@ class _Own(_Watched[Certificate]):
     def _remind(self, now: float) -> None:
         current = self.current
         left = current.ends - now
-        if left > min(_WARNING_SECONDS, (current.ends - current.begins) / 4):
+        if self._used is None or left > min(_WARNING_SECONDS, (current.ends - current.begins) / 4):
             return
         expired = left <= 0
         if self._reminded is not None and self._reminded[0] == expired and now - self._reminded[1] < _DAY_SECONDS:
             return
         self._reminded = expired, now
         if not expired:
-            log.warning("The certificate expires on %s: renew %s", _date(current.ends), self._files[0])
+            log.warning("The certificate expires on %s: %s", _date(current.ends), self._advice)
         else:
-            log.error(
-                "The certificate has expired on %s: clients refuse it; renew %s", _date(current.ends), self._files[0]
-            )
+            log.error("The certificate has expired on %s: clients refuse it; %s", _date(current.ends), self._advice)
 
 
 class Certificates:
@@ -200,7 +209,7 @@ class Certificates:
 
     def __init__(
         self, files: Sequence[tuple[Path, Path]], client_ca: Path | None, usable: Callable[[Tls], None],
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.time, stand_in: Certificate | None = None,
     ) -> None:  # fmt: skip
         """Read the files. Blocks.
 
@@ -209,11 +218,12 @@ class Certificates:
             client_ca: the CAs of clients; without it, clients show no certificates.
             usable: raises ValueError for what connections cannot use.
             clock: seconds since 1970.
+            stand_in: what is in use until the files can be.
 
         Raises:
             ConfigurationError: they cannot be used.
         """
-        self._own = [_Own(pair, usable, clock) for pair in files]
+        self._own = [_Own(pair, usable, clock, stand_in) for pair in files]
         for (path, _), own in [*zip(files, self._own, strict=True)][1:]:
             if not own.current.names:
                 raise ConfigurationError(f"The certificate in {path} is for no host: name it first, or leave it out.")

@@ -27,6 +27,7 @@ from orcas.settings.values import (
     DOMAIN,
     Setting,
     boolean,
+    certified_names,
     directory,
     domains,
     integer,
@@ -54,6 +55,7 @@ DEV_ACCESS_KEY: Final = "orcas-dev-access-key"
 DEV_SECRET_KEY: Final = "orcas-dev-secret-key"  # noqa: S105 - published on purpose, loopback only
 
 DURABILITIES: Final = ("sync", "interval", "buffered", "unsafe-none")
+LETS_ENCRYPT: Final = "https://acme-v02.api.letsencrypt.org/directory"
 PUBLIC_ACCESS: Final = ("blocked", "by-bucket", "open")
 _ACCESS_KEY: Final = re.compile(r"[A-Za-z0-9._+=@-]{3,128}")
 _SECRET_KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
@@ -64,6 +66,8 @@ _MASTER_KEY: Final = re.compile(r"[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
 _PASSPHRASE: Final = re.compile(r"[^\x00-\x1f\x7f]{8,256}")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,64}")
+_HTTPS_URL: Final = re.compile(r"https://[^\s/?#@]+(/[^\s?#]*)?")
+_EMAIL: Final = re.compile(r"[^\s@,?%]+@[^\s@,?%]+")
 # Variables that Kubernetes defines for a service called `orcas`. `ORCAS_PORT` is one too, but it is a setting.
 _SERVICE_LINK: Final = re.compile(r"ORCAS_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)")
 # Minimum similarity, from 0 to 1, of a suggested name. A lower value suggests unrelated names that only share letters.
@@ -138,6 +142,26 @@ class Settings(ObservabilitySettings):
     )
     tls_self_signed: bool = _setting(
         False, "TLS for development: generate a certificate, and a CA in the data directory that signs it", boolean
+    )
+    acme: tuple[str, ...] = _setting(
+        (),
+        "comma-separated host names of the server, for which it gets a certificate from a CA by ACME, and renews it",
+        certified_names,
+    )
+    acme_directory: str | None = _setting(
+        None, "directory of the CA; if not set, that of Let's Encrypt", text,
+        pattern=_HTTPS_URL, requirement="an https URL, such as https://ca.example.com/acme/acme/directory",
+    )  # fmt: skip
+    acme_ca_file: Path | None = _setting(
+        None,
+        "PEM file with the root of a private CA, to which the server connects; of a public one, leave it out",
+        directory,
+    )
+    acme_email: str | None = _setting(
+        None, "address at which the CA may reach the operator", text, pattern=_EMAIL, requirement="one e-mail address"
+    )
+    acme_accept_terms: bool = _setting(
+        False, "the operator has read and accepts the terms of service of the CA; for a CA that has some", boolean
     )
     trusted_proxies: tuple[str, ...] = _setting(
         (),
@@ -372,7 +396,7 @@ class Resolved:
 
 def has_tls(settings: Settings) -> bool:
     """Whether the server speaks TLS."""
-    return bool(settings.tls_cert_file) or settings.tls_self_signed
+    return bool(settings.tls_cert_file or settings.acme) or settings.tls_self_signed
 
 
 def reserved_paths(settings: Settings) -> tuple[str, ...]:
@@ -673,6 +697,19 @@ def _check_tls(settings: Settings) -> None:
         )
     if settings.tls_cert_file and settings.tls_self_signed:
         raise ConfigurationError("ORCAS_TLS_CERT_FILE and ORCAS_TLS_SELF_SIGNED are both set: set only one.")
+    if settings.acme and (settings.tls_cert_file or settings.tls_self_signed):
+        other = "ORCAS_TLS_CERT_FILE" if settings.tls_cert_file else "ORCAS_TLS_SELF_SIGNED"
+        raise ConfigurationError(f"ORCAS_ACME and {other} are both set: set only one.")
+    if settings.acme and settings.memory:
+        raise ConfigurationError(
+            "ORCAS_ACME needs a data directory, where the certificate stays: leave out --memory, or use "
+            "--tls-self-signed."
+        )
+    if settings.acme and settings.acme_directory in (None, LETS_ENCRYPT) and not settings.acme_accept_terms:
+        raise ConfigurationError(
+            "Let's Encrypt has terms of service: read them at https://letsencrypt.org/repository/, and accept them "
+            "with --acme-accept-terms or ORCAS_ACME_ACCEPT_TERMS=true."
+        )
     if settings.tls_client_ca_file is not None and not has_tls(settings):
         raise ConfigurationError(
             "ORCAS_TLS_CLIENT_CA_FILE needs TLS: set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE as well."

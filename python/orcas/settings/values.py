@@ -114,6 +114,17 @@ def domains(value: object) -> tuple[str, ...]:
     return found
 
 
+def certified_names(value: object) -> tuple[str, ...]:
+    """Host names that a CA can check by connecting to them: neither wildcards nor addresses."""
+    try:
+        found = domains(value)
+    except TypeError:
+        found = ()
+    if not found or any(name.rpartition(".")[2].isdigit() for name in found):
+        raise TypeError("a list of host names, such as s3.example.com, without wildcards and addresses")
+    return found
+
+
 def networks(value: object) -> tuple[str, ...]:
     """Addresses and networks in CIDR notation, each once: a list, or one text with spaces or commas between them."""
     try:

@@ -212,6 +212,13 @@ FAULTS: Final[list[tuple[str, int, str, str, Any]]] = [
     ),
     ("serve --memory --tls-self-signed --port 0", 78, "package cryptography", "orcas.serve.find_spec", lambda _: None),
     (
+        "serve --data {new} --acme s3.test --acme-accept-terms --port 0",
+        78,
+        "package acme",
+        "orcas.serve.find_spec",
+        lambda _: None,
+    ),
+    (
         "ORCAS_TLS_CERT_FILE=a ORCAS_TLS_KEY_FILE=b ORCAS_TLS_CLIENT_CA_FILE=c serve --memory --port 0",
         78,
         "CA_FILE needs the package",

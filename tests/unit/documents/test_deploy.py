@@ -185,7 +185,7 @@ def test_the_image_is_made_of_files_that_exist() -> None:
 
 def test_the_image_has_what_traces_backups_and_targets_need() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    wanted = {"otel", "backup", "kafka", "nats", "tls"}
+    wanted = {"otel", "backup", "kafka", "nats", "acme"}
     assert wanted <= set(extras)
     for path, marker in (
         (DEPLOY / "Containerfile", "/tmp/wheels/"),

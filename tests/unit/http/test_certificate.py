@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.events.certificates import certify
 
+from orcas.acme.selfsigned import stand_in
 from orcas.edge import Front
 from orcas.errors import ConfigurationError
 from orcas.http.certificate import Certificates, read_certificate
@@ -194,3 +195,27 @@ def test_the_end_of_each_is_announced_with_its_file(tmp_path: Path, caplog: pyte
     replaced(files[2], made(tmp_path / "new", ends=400))
     assert checked(certificates) == [False, True, False]
     assert abs(certificates.ends - start - 100 * DAY) < 60
+
+
+def test_something_stands_in_until_there_is_a_certificate(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    now = time.time()
+    other = stand_in(["s3.test"])
+    files = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    certificates = Certificates([files], None, Front.check_tls, lambda: now, other)
+    assert certificates.current is other
+    assert certificates.failure is not None
+    # Also when it ends itself.
+    now += 40 * DAY
+    assert checked(certificates) == [False, False, False]
+    assert caplog.records == []
+    Front.check_tls(certificates.tls())
+    replaced(files, made(tmp_path / "first", ends=90))
+    assert checked(certificates) == [False, True, False]
+    assert certificates.failure is None
+    assert [record.message for record in caplog.records] == ["A new certificate is in use"]
+    assert Certificates([files], None, Front.check_tls, lambda: now, other).current is not other
+    # The end is announced with who should have renewed it.
+    now += 40 * DAY
+    certificates.check()
+    assert caplog.records[-1].message.endswith("the lines of orcas.acme say why it is not renewed")

@@ -45,7 +45,7 @@ families! {
     CERTIFICATE_END Gauge "orcas_tls_certificate_expiry_timestamp_seconds" "seconds" []
         "When the certificate in use expires, of several the first to do so; none without TLS.";
     CERTIFICATE_FAILED Gauge "orcas_tls_certificate_reload_failed" "" []
-        "1 while files of certificates have changed and cannot be used; none without TLS.";
+        "1 while files of certificates cannot be used, or ACME gets no certificate; none without TLS.";
     BODY_BUDGET Gauge "orcas_body_budget_bytes" "bytes" []
         "Memory that bodies of requests may take (ORCAS_BODY_BUDGET).";
     BODY_BUDGET_USED Gauge "orcas_body_budget_used_bytes" "bytes" ["kind"]

@@ -288,12 +288,12 @@ class Control:
         return self._session.admin(method, f"test/{path}", order)
 
     def _put(self, raw_path: str, body: bytes, good: tuple[int, ...], kind: str = "", query: str = "") -> None:
-        from orcas.tools.objects import reason
+        from orcas.tools.objects import refusal
 
         extra = [(b"content-type", kind.encode())] if kind else []
         with self._session.request("PUT", raw_path, query, body, extra) as answer:
             if answer.status not in good:
-                raise OrcasError(f"PUT {raw_path} was refused ({reason(answer)}): correct the request.")
+                raise OrcasError(f"PUT {raw_path} was refused ({refusal(answer)[1]}): correct the request.")
             answer.read()
 
 

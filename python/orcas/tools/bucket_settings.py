@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from orcas.errors import UnavailableError
-from orcas.tools.objects import reason
+from orcas.tools.objects import refusal
 from orcas.tools.session import RefusedError, no_bucket
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ def change_bucket_settings(session: Session, bucket: str, changes: Mapping[str, 
     headers = [(f"{_HEADER}{name}".encode(), value.encode()) for name, value in changes.items()]
     with session.request("PUT", _path(bucket), "orcas-settings", extra=headers) as answer:
         if answer.status != 200:
+            code, message = refusal(answer)
             raise RefusedError(
-                answer.status, f"The settings of {bucket} cannot be changed ({reason(answer)}): give another value."
+                answer.status, f"The settings of {bucket} cannot be changed ({message}): give another value.", code
             )
         found = _set(answer)
     if any(value != DEFAULT and name not in found for name, value in changes.items()):

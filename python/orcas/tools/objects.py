@@ -1,4 +1,4 @@
-"""The few S3 requests that exports and imports make: buckets, keys page by page, objects with what is known of them.
+"""The few S3 requests that commands make: buckets, keys page by page, objects with what is known of them.
 
 Keys are bytes: listings use `encoding-type=url`, because XML cannot contain every key.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
-from orcas.errors import UnavailableError
+from orcas.errors import OrcasError, UnavailableError
 from orcas.tools.session import RefusedError, Response, Session, no_bucket
 
 # Any: not all servers have that of the documentation.
@@ -59,17 +59,19 @@ class Opened:
 
 def buckets(session: Session) -> list[str]:
     """Names of all buckets, in order."""
-    names: list[str] = []
+    return [_text(found, "Name") for found in bucket_entries(session)]
+
+
+def bucket_entries(session: Session) -> Iterator[ET.Element]:
+    """All buckets as S3 lists them, in the order of their names."""
     token = ""
     while True:
         query = f"continuation-token={quote(token, safe='')}&max-buckets=1000" if token else "max-buckets=1000"
         document = _document(session, "/", query)
-        names += [
-            found.text or "" for found in document.iterfind(f"{_NAMESPACE}Buckets/{_NAMESPACE}Bucket/{_NAMESPACE}Name")
-        ]
+        yield from document.iterfind(f"{_NAMESPACE}Buckets/{_NAMESPACE}Bucket")
         token = _text(document, "ContinuationToken")
         if not token:
-            return names
+            return
 
 
 def bucket_owner(session: Session, bucket: str) -> str | None:
@@ -100,14 +102,25 @@ def listed(session: Session, bucket: str, prefix: bytes = b"") -> Iterator[Liste
     Raises:
         RefusedError: there is no such bucket.
     """
+    for document in pages(session, bucket, prefix):
+        for entry in document.iterfind(f"{_NAMESPACE}Contents"):
+            yield Listed(key_of(document, entry), _size(session, entry), _text(entry, "ETag").strip('"'))
+
+
+def pages(session: Session, bucket: str, prefix: bytes = b"", delimiter: str = "") -> Iterator[ET.Element]:
+    """The pages of ListObjectsV2; `key_of` knows their keys.
+
+    Raises:
+        RefusedError: there is no such bucket.
+    """
     token = ""
     while True:
         # In the order in which they are signed.
         query = f"continuation-token={quote(token, safe='')}&" if token else ""
+        query += f"delimiter={quote(delimiter, safe='')}&" if delimiter else ""
         query += f"encoding-type=url&list-type=2&max-keys=1000&prefix={quote(prefix, safe='')}"
         document = _document(session, f"/{quote(bucket, safe='')}", query)
-        for entry in document.iterfind(f"{_NAMESPACE}Contents"):
-            yield Listed(_key(document, entry), _size(session, entry), _text(entry, "ETag").strip('"'))
+        yield document
         token = _text(document, "NextContinuationToken")
         if not token:
             return
@@ -130,7 +143,7 @@ def listed_versions(session: Session, bucket: str, prefix: bytes = b"") -> Itera
         for entry in document:
             kind = entry.tag.rpartition("}")[2]
             if kind in ("Version", "DeleteMarker"):
-                before, key = key, _key(document, entry)
+                before, key = key, key_of(document, entry)
                 if key < before or (_text(entry, "IsLatest") == "true") != (key != before):
                     raise UnavailableError(
                         f"The server at {session.transport.host} does not list the versions of {bucket} in order: "
@@ -140,7 +153,7 @@ def listed_versions(session: Session, bucket: str, prefix: bytes = b"") -> Itera
                 yield Version(
                     key, size, _text(entry, "ETag").strip('"'), _text(entry, "VersionId"), kind == "DeleteMarker"
                 )
-        key_marker, id_marker = _key(document, document, "NextKeyMarker"), _text(document, "NextVersionIdMarker")
+        key_marker, id_marker = key_of(document, document, "NextKeyMarker"), _text(document, "NextVersionIdMarker")
         if _text(document, "IsTruncated") != "true":
             return
 
@@ -157,10 +170,11 @@ def opened(session: Session, bucket: str, key: bytes) -> Iterator[Opened | None]
             yield None
             return
         if answer.status != 200:
+            code, message = refusal(answer)
             raise RefusedError(
                 answer.status,
-                f"{bucket}/{key.decode(errors='replace')} cannot be read ({reason(answer)}): "
-                "`orcas fsck` says what is lost.",
+                f"{bucket}/{key.decode(errors='replace')} cannot be read ({message}): `orcas fsck` says what is lost.",
+                code,
             )
         headers = answer.headers
         size = _number(session, headers.get("content-length", ""))
@@ -197,20 +211,20 @@ def _no_s3(session: Session) -> UnavailableError:
 
 
 def _refused(answer: Response, what: str) -> RefusedError:
-    return RefusedError(answer.status, f"{what} cannot be read ({reason(answer)}): see the log of the server.")
+    code, message = refusal(answer)
+    return RefusedError(answer.status, f"{what} cannot be read ({message}): see the log of the server.", code)
 
 
-def reason(answer: Response) -> str:
-    """The message of an error document, without the full stop; the status if there is none."""
-    try:
+def refusal(answer: Response) -> tuple[str, str]:
+    """Code and message of an error document, the message without the full stop; the status if there is none."""
+    code = message = ""
+    with contextlib.suppress(ET.ParseError, LookupError, ValueError, OrcasError):
         document = ET.fromstring(answer.read(1 << 20))  # noqa: S314 - as above
-    except (ET.ParseError, LookupError, ValueError):
-        return f"status {answer.status}"
-    message = document.findtext("Message") or f"status {answer.status}"
-    return message.rstrip(".")
+        code, message = document.findtext("Code") or "", document.findtext("Message") or ""
+    return code, (message or f"status {answer.status}").rstrip(".")
 
 
-def _key(document: ET.Element, entry: ET.Element, name: str = "Key") -> bytes:
+def key_of(document: ET.Element, entry: ET.Element, name: str = "Key") -> bytes:
     """The key of an entry of a list. A few servers do not encode keys although they were asked to."""
     key = _text(entry, name)
     return unquote_to_bytes(key.replace("+", " ")) if _text(document, "EncodingType") == "url" else key.encode()

@@ -77,7 +77,7 @@ def test_a_killed_import_goes_on(
 def test_what_a_network_does_is_tried_again(
     source: Target, target: Target, bucket: str, importing: Importing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orcas.tools.imports.run._PAUSES_SECONDS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr("orcas.tools.imports.pool.PAUSES_SECONDS", (0.0, 0.0, 0.0))
     put_keys(source, bucket, [f"k/{number}" for number in range(9)])
     source.client().put_object(Bucket=bucket, Key="large", Body=content(4 * MIB))
     seen: Counter[str] = Counter()
@@ -103,7 +103,7 @@ def test_what_a_network_does_is_tried_again(
 def test_a_body_that_breaks_off_is_not_the_fault_of_a_stopped_store(
     source: Target, bucket: str, variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orcas.tools.imports.run._PAUSES_SECONDS", (0.0,))
+    monkeypatch.setattr("orcas.tools.imports.pool.PAUSES_SECONDS", (0.0,))
     source.client().put_object(Bucket=bucket, Key="large", Body=content(4 * MIB))
     with running(tmp_path / "data"):
         pass
@@ -124,7 +124,7 @@ def test_a_body_that_breaks_off_is_not_the_fault_of_a_stopped_store(
 def test_wrong_bytes_are_refused_and_the_others_arrive(
     source: Target, target: Target, bucket: str, importing: Importing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orcas.tools.imports.run._PAUSES_SECONDS", (0.0,))
+    monkeypatch.setattr("orcas.tools.imports.pool.PAUSES_SECONDS", (0.0,))
     put_keys(source, bucket, ["fine", "gone", "wrong"])
     client = source.client()
     named = {"Bucket": bucket, "Key": "parts"}
@@ -157,7 +157,7 @@ def test_wrong_bytes_are_refused_and_the_others_arrive(
 def test_a_source_that_goes_away_ends_the_import(
     source: Target, target: Target, bucket: str, importing: Importing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orcas.tools.imports.run._PAUSES_SECONDS", (0.0,))
+    monkeypatch.setattr("orcas.tools.imports.pool.PAUSES_SECONDS", (0.0,))
     put_keys(source, bucket, [f"k/{number}" for number in range(200)])
 
     def tamper(method: str, path: str, answer: Answer) -> None:

@@ -46,8 +46,9 @@ def demo(
 
         orcas demo
     """
-    from orcas.tools.objects import listed, reason
+    from orcas.tools.objects import listed, refusal
     from orcas.tools.reach import reached
+    from orcas.tools.session import RefusedError
 
     with reached(settings_of(data), endpoint) as session:
 
@@ -55,8 +56,11 @@ def demo(
             extra = [(b"content-type", kind.encode())] if kind else []
             with session.request("PUT", f"/{bucket}{path}", query, body, extra) as answer:
                 if answer.status not in (200, 409):
-                    raise OrcasError(
-                        f"{bucket}{path} cannot be stored ({reason(answer)}): correct that, and run the command again."
+                    code, message = refusal(answer)
+                    raise RefusedError(
+                        answer.status,
+                        f"{bucket}{path} cannot be stored ({message}): correct that, and run the command again.",
+                        code,
                     )
                 answer.read()
 

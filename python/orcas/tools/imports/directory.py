@@ -42,7 +42,7 @@ class DirectorySource:
 
     def is_same(self, bucket: str, entry: Listed, there: Listed, target: Target) -> bool:
         """Whether the object has the bytes of the file, which is read for that."""
-        with _reading(self._path(entry.key)) as descriptor:
+        with reading(self._path(entry.key)) as descriptor:
             found = _etag(descriptor, entry.size, target.check)
         return found == there.etag or found == target.imported_etag(there)
 
@@ -54,20 +54,20 @@ class DirectorySource:
             ChangedError: it changed meanwhile; what is stored may be a mixture, and must be replaced.
         """
         path = self._path(entry.key)
-        with _reading(path) as descriptor:
+        with reading(path) as descriptor:
             before = os.fstat(descriptor)
             headers: Headers = [
-                (b"content-type", (mimetypes.guess_type(os.fsdecode(path))[0] or "binary/octet-stream").encode()),
+                (b"content-type", content_type(path).encode()),
                 (MTIME, b"%d.%09d" % divmod(before.st_mtime_ns, 10**9)),
             ]
             size = before.st_size
             if size <= SMALL_BYTES:
-                store_in_parts(target, entry.key, _pieces(descriptor, size), size, headers)
+                store_in_parts(target, entry.key, pieces(descriptor, size), size, headers)
             elif size <= PART_BYTES:
                 digest = _etag(descriptor, size, target.check)
-                target.put(entry.key, Body(size, _pieces(descriptor, size)), headers, digest)
+                target.put(entry.key, Body(size, pieces(descriptor, size)), headers, digest)
             else:
-                store_in_parts(target, entry.key, _pieces(descriptor, size), size, headers)
+                store_in_parts(target, entry.key, pieces(descriptor, size), size, headers)
             if (after := os.fstat(descriptor)).st_mtime_ns != before.st_mtime_ns or after.st_size != size:
                 raise ChangedError
         return Copied(size)
@@ -93,11 +93,16 @@ class DirectorySource:
                 self.left_out += 1
 
 
+def content_type(path: bytes) -> str:
+    """That of a file, by its name."""
+    return mimetypes.guess_type(os.fsdecode(path))[0] or "binary/octet-stream"
+
+
 @contextlib.contextmanager
-def _reading(path: bytes) -> Iterator[int]:
-    """A descriptor of a file; what the system refuses is a reason not to import it."""
+def reading(path: bytes, flags: int = os.O_NOFOLLOW) -> Iterator[int]:
+    """A descriptor of a file; what the system refuses is a reason not to copy it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     except FileNotFoundError:
         raise ObjectError("the file was deleted", http.client.NOT_FOUND, "NoSuchKey") from None
     except OSError as error:
@@ -108,7 +113,13 @@ def _reading(path: bytes) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _pieces(descriptor: int, size: int, start: int = 0) -> Iterator[bytes]:
+def pieces(descriptor: int, size: int, start: int = 0) -> Iterator[bytes]:
+    """The bytes of a file from `start` on.
+
+    Raises:
+        ObjectError: they cannot be read.
+        ChangedError: there are fewer.
+    """
     at, end = start, start + size
     while at < end:
         try:
@@ -132,7 +143,7 @@ def _etag(descriptor: int, size: int, check: Callable[[], None]) -> str:
 
 def _digest(descriptor: int, start: int, size: int, check: Callable[[], None]) -> bytes:
     digest = hashlib.md5(usedforsecurity=False)
-    for piece in _pieces(descriptor, size, start):
+    for piece in pieces(descriptor, size, start):
         check()
         digest.update(piece)
     return digest.digest()

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode
 
-from orcas.errors import OrcasError, UnavailableError
+from orcas.errors import UnavailableError
+from orcas.tools.objects import refusal
 from orcas.tools.session import Body, Headers, Response, Session
 
 # Bytes of an answer that is a document.
@@ -136,11 +137,9 @@ class Side:
             raise BrokenOffError(self.session.transport.host) from error
 
     def _refused(self, answer: Response) -> ObjectError:
-        code, message = f"status {answer.status}", ""
-        with contextlib.suppress(ET.ParseError, LookupError, ValueError, OrcasError):
-            document = ET.fromstring(answer.read(1 << 20))  # noqa: S314 - expat bounds the growth of entities
-            code, message = document.findtext("Code") or code, document.findtext("Message") or ""
-        text = f"{code}: {message.rstrip('.')}" if message else code
+        code, message = refusal(answer)
+        text = f"{code}: {message}" if code else message
+        code = code or f"status {answer.status}"
         return ObjectError(f"{self._name} says {text}", answer.status, code, at_target=self.is_target)
 
     @property

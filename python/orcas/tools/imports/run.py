@@ -6,17 +6,18 @@ an object is whole or absent, and of a key with versions the store has the oldes
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby, takewhile
 from typing import Any, Final, Protocol
 
 from orcas.errors import OrcasError, UnavailableError
-from orcas.tools.imports.requests import ObjectError, StoppedError
+from orcas.tools.imports.pool import Pool
+from orcas.tools.imports.requests import ObjectError
 from orcas.tools.imports.server import Copied, ServerSource
 from orcas.tools.imports.target import Target
 from orcas.tools.objects import Listed, Version, listed, listed_versions
@@ -24,9 +25,6 @@ from orcas.tools.session import Session
 
 Advance = Callable[[str, int, int], None]
 
-_PAUSES_SECONDS: Final = (0.2, 1.0, 3.0)
-# Objects that wait for a thread, for each thread.
-_WAITING: Final = 8
 # Failures that are kept with their reason; all are counted.
 _FAILURES_MAX: Final = 100
 _GONE: Final = 404
@@ -98,12 +96,9 @@ class Import:
     ) -> None:
         self._session = session
         self._source = source
-        self._threads = threads
+        self._pool = Pool(threads, "orcas-import")
         self._advance = advance
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._fatal: BaseException | None = None
-        self._room = threading.BoundedSemaphore(threads * (_WAITING + 1))
         self._done = Outcome(source.name, dry_run)
 
     def run(self, buckets: list[tuple[str, str, bytes]], prefix: bytes, versions: bool) -> Outcome:
@@ -114,32 +109,25 @@ class Import:
             OrcasError: a bucket cannot be read or created. What was imported before stays.
         """
         began = time.monotonic()
-        with ThreadPoolExecutor(self._threads, "orcas-import") as pool:
-            try:
-                for name, target_name, before in buckets:
-                    target = Target(self._session, target_name, before, self._stop)
-                    try:
-                        server = self._source if versions and isinstance(self._source, ServerSource) else None
-                        # A bucket that never was versioned has only its objects.
-                        if server is not None and (status := server.versioning(name)):
-                            self._bucket_with_versions(server, name, prefix, target, pool, status)
-                        else:
-                            self._bucket(name, prefix, target, pool)
-                    except ObjectError as error:
-                        raise OrcasError(
-                            f"{name} cannot be imported ({error}): remove the cause, and run it again."
-                        ) from None
-                    self._done.buckets += 1
-            except BaseException:
-                self._stop.set()
-                pool.shutdown(cancel_futures=True)
-                raise
-        if self._fatal is not None:
-            raise self._fatal
+        with self._pool:
+            for name, target_name, before in buckets:
+                target = Target(self._session, target_name, before, self._pool.stop)
+                try:
+                    server = self._source if versions and isinstance(self._source, ServerSource) else None
+                    # A bucket that never was versioned has only its objects.
+                    if server is not None and (status := server.versioning(name)):
+                        self._bucket_with_versions(server, name, prefix, target, status)
+                    else:
+                        self._bucket(name, prefix, target)
+                except ObjectError as error:
+                    raise OrcasError(
+                        f"{name} cannot be imported ({error}): remove the cause, and run it again."
+                    ) from None
+                self._done.buckets += 1
         self._done.seconds = round(time.monotonic() - began, 3)
         return self._done
 
-    def _bucket(self, bucket: str, prefix: bytes, target: Target, pool: ThreadPoolExecutor) -> None:
+    def _bucket(self, bucket: str, prefix: bytes, target: Target) -> None:
         entries = self._source.listed(bucket, prefix)
         # Before the bucket is made: there may be none of this name.
         first = next(entries, None)
@@ -149,11 +137,11 @@ class Import:
             if known is not None and known.size == entry.size and known.etag == entry.etag:
                 self._count(present=1)
             else:
-                self._submit(pool, self._object, bucket, entry, known, target)
-        self._wait()
+                self._submit(self._object, bucket, entry, known, target)
+        self._pool.wait()
 
     def _bucket_with_versions(
-        self, source: ServerSource, bucket: str, prefix: bytes, target: Target, pool: ThreadPoolExecutor, status: str
+        self, source: ServerSource, bucket: str, prefix: bytes, target: Target, status: str
     ) -> None:
         entries = source.versions(bucket, prefix)
         first = next(entries, None)
@@ -170,8 +158,8 @@ class Import:
             while known_key is not None and known_key < key:
                 known_key, known = next(known_keys, (None, iter(())))
             have = list(known)[::-1] if known_key == key else []
-            self._submit(pool, self._history, bucket, _History(key, list(group)[::-1], have), target)
-        self._wait()
+            self._submit(self._history, bucket, _History(key, list(group)[::-1], have), target)
+        self._pool.wait()
         if status == "Suspended" and not self._done.dry_run:
             target.set_versioning(status)
 
@@ -219,7 +207,7 @@ class Import:
             history.counted = True
             self._count(present=len(have))
         for version in history.versions[len(have) :]:
-            if self._stop.is_set():
+            if self._pool.stop.is_set():
                 return
             if not version.is_marker:
                 self._copy(bucket, version, target)
@@ -228,54 +216,10 @@ class Import:
                 target.delete(version.key)
             self._count(delete_markers=1)
 
-    def _submit(
-        self, pool: ThreadPoolExecutor, work: Callable[..., None], bucket: str, what: Listed | _History, *rest: Any
-    ) -> None:
-        self._room.acquire()
-        if self._fatal is not None:
-            self._room.release()
-            raise self._fatal
-
-        def release(_: Future[None]) -> None:
-            self._room.release()
-
-        pool.submit(self._try, work, bucket, what, *rest).add_done_callback(release)
-
-    def _wait(self) -> None:
-        """Wait until everything that was submitted is done."""
-        size = self._threads * (_WAITING + 1)
-        for _ in range(size):
-            self._room.acquire()
-        for _ in range(size):
-            self._room.release()
-        if self._fatal is not None:
-            raise self._fatal
-
-    def _try(self, work: Callable[..., None], bucket: str, what: Listed | _History, *rest: Any) -> None:
-        """Do `work`, again after what may go away. Whatever it ends with is counted here."""
-        for pause in (*_PAUSES_SECONDS, None):
-            if self._stop.is_set():
-                return
-            try:
-                work(bucket, what, *rest)
-                return
-            except StoppedError:
-                return
-            except ObjectError as error:
-                if error.status == _GONE and not error.at_target and error.code in _GONE_CODES:
-                    self._count(gone=1)
-                    return
-                if pause is None or not error.is_transient:
-                    self._failed(bucket, what.key, error)
-                    return
-            except OrcasError as error:
-                if pause is None or not isinstance(error, UnavailableError):
-                    self._end(error)
-                    return
-            except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
-                self._end(error)
-                return
-            self._stop.wait(pause)
+    def _submit(self, work: Callable[..., None], bucket: str, what: Listed | _History, *rest: Any) -> None:
+        self._pool.submit(
+            functools.partial(work, bucket, what, *rest), functools.partial(self._failed, bucket, what.key)
+        )
 
     def _count(self, **more: int) -> None:
         with self._lock:
@@ -283,21 +227,20 @@ class Import:
                 setattr(self._done, name, getattr(self._done, name) + count)
 
     def _failed(self, bucket: str, key: bytes, error: ObjectError) -> None:
+        if error.status == _GONE and not error.at_target and error.code in _GONE_CODES:
+            self._count(gone=1)
+            return
         # A store that is full, or stops, takes none of the others.
         if error.at_target and error.is_busy:
-            self._end(UnavailableError(f"The import has stopped, because {error}: remove the cause, and run it again."))
+            self._pool.end(
+                UnavailableError(f"The import has stopped, because {error}: remove the cause, and run it again.")
+            )
             return
         with self._lock:
             self._done.failed += 1
             if len(self._done.failures) < _FAILURES_MAX:
                 text = key.decode(errors="backslashreplace")
                 self._done.failures.append({"place": bucket, "key": text, "reason": str(error)})
-
-    def _end(self, error: BaseException) -> None:
-        """Stop everything; the first reason is the one that is raised."""
-        with self._lock:
-            self._fatal = self._fatal or error
-        self._stop.set()
 
 
 def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:

@@ -22,8 +22,8 @@ from orcas.tools.session import Body, Headers, Session
 _CHECKSUM: Final = "x-amz-checksum-"
 _COUNT: Final = "x-amz-mp-parts-count"
 # The ETag of an object that was uploaded in parts.
-_IN_PARTS: Final = re.compile(r"[0-9a-f]{32}-[0-9]{1,5}")
-_ASKING: Final[Headers] = [(b"x-amz-checksum-mode", b"ENABLED")]
+IN_PARTS: Final = re.compile(r"[0-9a-f]{32}-[0-9]{1,5}")
+ASKING: Final[Headers] = [(b"x-amz-checksum-mode", b"ENABLED")]
 _REDIRECT: Final = "x-amz-website-redirect-location"
 _CLASS: Final = "x-amz-storage-class"
 _CLASSES: Final = frozenset(
@@ -46,7 +46,7 @@ class Copied:
 
 
 @dataclass(frozen=True)
-class _Checksum:
+class Checksum:
     """A checksum of an object, and whether it is that of all its bytes."""
 
     algorithm: str
@@ -115,7 +115,7 @@ class ServerSource:
         Raises:
             ObjectError: it cannot be read or stored; nothing is stored then.
         """
-        if _IN_PARTS.fullmatch(entry.etag):
+        if IN_PARTS.fullmatch(entry.etag):
             try:
                 return self._copy_parts(bucket, entry, target)
             except ObjectError as error:
@@ -125,18 +125,18 @@ class ServerSource:
                     raise
             return self._copy_whole(bucket, entry, target)
         path, query = self._place(bucket, entry)
-        with self._side.opened("GET", path, query, headers=_ASKING) as answer:
+        with self._side.opened("GET", path, query, headers=ASKING) as answer:
             given, size = answer.headers, length_of(answer.headers)
             etag = given.get("etag", "").strip('"')
-            if etag != entry.etag and _IN_PARTS.fullmatch(etag):
+            if etag != entry.etag and IN_PARTS.fullmatch(etag):
                 raise ChangedError
             pieces = self._side.pieces(answer)
             if size <= SMALL_BYTES:
                 # Before anything else is asked for, so that the connection is free.
                 pieces = iter([b"".join(pieces)])
             headers, not_kept = self._described(bucket, entry, given)
-            checksum = _checksum(given)
-            known = etag if is_md5(etag) and not _is_random(given) else ""
+            checksum = checksum_of(given)
+            known = etag if is_md5(etag) and not is_random(given) else ""
             if not known:
                 headers.append((MARK.encode(), etag.encode()))
             if size > PUT_BYTES_MAX or not (known or (checksum and checksum.is_whole)):
@@ -151,16 +151,16 @@ class ServerSource:
     def _copy_parts(self, bucket: str, entry: Listed, target: Target) -> Copied:
         """Copy an object that was uploaded in parts, in the same parts, so that it keeps its ETag."""
         path, query = self._place(bucket, entry)
-        given, _ = self._side.ask("HEAD", path, query, headers=_ASKING)
+        given, _ = self._side.ask("HEAD", path, query, headers=ASKING)
         if given.get("etag", "").strip('"') != entry.etag:
             raise ChangedError
         count, size = int(entry.etag.rpartition("-")[2]), length_of(given)
-        first, _ = self._side.ask("HEAD", path, query | {"partNumber": "1"}, headers=_ASKING)
+        first, _ = self._side.ask("HEAD", path, query | {"partNumber": "1"}, headers=ASKING)
         if first.get(_COUNT) != f"{count}":
             return self._copy_whole(bucket, entry, target)
         headers, not_kept = self._described(bucket, entry, given)
-        checksum = _checksum(given)
-        if checksum is not None and not checksum.is_whole and _checksum(first) is None:
+        checksum = checksum_of(given)
+        if checksum is not None and not checksum.is_whole and checksum_of(first) is None:
             checksum, not_kept = None, (*not_kept, "composite checksum")
         if checksum is not None:
             kind = b"FULL_OBJECT" if checksum.is_whole else b"COMPOSITE"
@@ -168,14 +168,14 @@ class ServerSource:
                 (b"x-amz-checksum-algorithm", checksum.algorithm.upper().encode()),
                 (b"x-amz-checksum-type", kind),
             ]
-        if _is_random(given):
+        if is_random(given):
             headers.append((MARK.encode(), entry.etag.encode()))
         with target.upload(entry.key, headers) as upload:
             start = 0
             for number in range(1, count + 1):
                 own = checksum is not None and not checksum.is_whole
                 start += self._copy_part(path, query, entry.etag, (number, start), upload, own)
-            if upload.etag != entry.etag and not _is_random(given):
+            if upload.etag != entry.etag and not is_random(given):
                 raise ObjectError("its bytes do not match its ETag", code="BadDigest")
             whole = [checksum.as_header] if checksum is not None and checksum.is_whole else []
             upload.complete(whole)
@@ -187,14 +187,14 @@ class ServerSource:
         """Copy the part with this number and first byte; how many bytes it has."""
         number, start = part
         # Its length by its number, its bytes by their range: a few servers ignore the number in GetObject.
-        about, _ = self._side.ask("HEAD", path, query | {"partNumber": f"{number}"}, headers=_ASKING)
+        about, _ = self._side.ask("HEAD", path, query | {"partNumber": f"{number}"}, headers=ASKING)
         size = length_of(about)
         asking = [(b"if-match", f'"{etag}"'.encode()), (b"range", b"bytes=%d-%d" % (start, start + size - 1))]
         try:
             with self._side.opened("GET", path, query, headers=asking if size else asking[:1]) as answer:
                 if length_of(answer.headers) != size:
                     raise ObjectError("its parts cannot be read one by one")
-                own = _checksum(about) if with_checksum else None
+                own = checksum_of(about) if with_checksum else None
                 body = Body(size, self._side.pieces(answer))
                 upload.send(body, [own.as_header] if own else [], own.as_element if own else "")
         except ObjectError as error:
@@ -206,14 +206,14 @@ class ServerSource:
     def _copy_whole(self, bucket: str, entry: Listed, target: Target) -> Copied:
         """Copy an object whose parts are not known, or too small for the store. Its ETag becomes another one."""
         path, query = self._place(bucket, entry)
-        given, _ = self._side.ask("HEAD", path, query, headers=_ASKING)
+        given, _ = self._side.ask("HEAD", path, query, headers=ASKING)
         headers, not_kept = self._described(bucket, entry, given)
         headers.append((MARK.encode(), entry.etag.encode()))
-        with self._side.opened("GET", path, query, headers=_ASKING) as answer:
+        with self._side.opened("GET", path, query, headers=ASKING) as answer:
             size = length_of(answer.headers)
             if answer.headers.get("etag", "").strip('"') != entry.etag:
                 raise ChangedError
-            checksum = _checksum(answer.headers)
+            checksum = checksum_of(answer.headers)
             pieces = self._side.pieces(answer)
             if checksum is not None and checksum.is_whole and size <= PUT_BYTES_MAX:
                 target.put(entry.key, Body(size, pieces), [*headers, checksum.as_header])
@@ -260,7 +260,7 @@ def _is_tag(element: ET.Element) -> bool:
     return element.tag.rpartition("}")[2] == "Tag"
 
 
-def _is_random(given: dict[str, str]) -> bool:
+def is_random(given: dict[str, str]) -> bool:
     """Whether the ETag says nothing about the content."""
     return (
         given.get("x-amz-server-side-encryption", "").startswith("aws:kms")
@@ -268,12 +268,12 @@ def _is_random(given: dict[str, str]) -> bool:
     )
 
 
-def _checksum(given: dict[str, str]) -> _Checksum | None:
+def checksum_of(given: dict[str, str]) -> Checksum | None:
     """The checksum in these headers, if there is one."""
     for name, value in given.items():
         algorithm = name.removeprefix(_CHECKSUM)
         if name.startswith(_CHECKSUM) and algorithm not in ("type", "mode", "algorithm"):
-            return _Checksum(
+            return Checksum(
                 algorithm, value, is_whole=given.get(_CHECKSUM + "type") != "COMPOSITE" and "-" not in value
             )
     return None

@@ -44,61 +44,72 @@ def test_users_groups_keys_and_policies(store: Path, tmp_path: Path) -> None:
     document.write_text(READ)
     orcas(store, "policy", "create", "read", str(document))
     orcas(store, "group", "create", "readers", "--policy", "read")
-    key = asked(store, "user", "create", "alice", "--group", "readers", "--tag", "a=b", "--key", "--boundary", "read")
-    assert key["user"] == "alice"
-    shown = asked(store, "user", "show", "alice")
-    assert (shown["Groups"], shown["Tags"], shown["Access keys"]) == (
-        ["readers"], ["a=b"], [f"{key['access_key']} (active)"],
-    )  # fmt: skip
-    assert asked(store, "group", "show", "readers")["Members"] == ["alice"]
+    key = asked(store, "user", "create", "alice", "--group", "readers", "--tag", "a=b", "--key", "--boundary", "read")[
+        "AccessKey"
+    ]
+    assert key["UserName"] == "alice"
+    shown = asked(store, "user", "show", "alice")["User"]
+    assert (shown["UserName"], shown["Tags"]) == ("alice", [{"Key": "a", "Value": "b"}])
+    assert [group["GroupName"] for group in shown["Groups"]] == ["readers"]
+    assert [(each["AccessKeyId"], each["Status"]) for each in shown["AccessKeyMetadata"]] == [
+        (key["AccessKeyId"], "Active")
+    ]
+    said = orcas(store, "user", "show", "alice")
+    assert f"Groups: readers\nAccess keys: {key['AccessKeyId']} (active)\n" in said
+    assert "\nTags: a=b\n" in said
+    assert [user["UserName"] for user in asked(store, "group", "show", "readers")["Group"]["Users"]] == ["alice"]
     orcas(store, "user", "attach", "alice", "AmazonS3ReadOnlyAccess")
     assert "Policies: AmazonS3ReadOnlyAccess" in orcas(store, "user", "show", "alice")
     orcas(store, "user", "detach", "alice", "AmazonS3ReadOnlyAccess")
     assert "at most 5 requests and 1000 bytes a second" in orcas(
         store, "user", "limit", "alice", "--requests-per-sec", "5", "--bytes-per-sec", "1000"
     )
-    shown = asked(store, "user", "show", "alice")
-    assert (shown["Requests a second"], shown["Bytes a second"]) == (5, 1000)
+    limits = asked(store, "user", "show", "alice")["User"]["Limits"]
+    assert (limits["RequestsPerSecond"], limits["BytesPerSecond"]) == (5, 1000)
     assert "no limits" in orcas(store, "user", "limit", "alice")
-    assert asked(store, "access-key", "limit", key["access_key"], "--requests-per-sec", "9")["requests_per_sec"] == 9
-    assert "Requests a second" not in asked(store, "user", "show", "alice")
-    orcas(store, "access-key", "disable", key["access_key"])
+    limited = asked(store, "access-key", "limit", key["AccessKeyId"], "--requests-per-sec", "9")
+    assert (limited["AccessKeyId"], limited["Limits"]["RequestsPerSecond"]) == (key["AccessKeyId"], 9)
+    assert "Requests a second" not in orcas(store, "user", "show", "alice")
+    orcas(store, "access-key", "disable", key["AccessKeyId"])
     assert "inactive" in orcas(store, "access-key", "list", "alice")
-    orcas(store, "access-key", "enable", key["access_key"])
-    other = asked(store, "access-key", "rotate", "alice")
+    orcas(store, "access-key", "enable", key["AccessKeyId"])
+    other = asked(store, "access-key", "rotate", "alice")["AccessKey"]
     assert "quota for AccessKeysPerUser: 2" in orcas(store, "access-key", "create", "alice", code=1)
-    narrow = asked(store, "access-key", "create", "alice", "--policy", str(document))["access_key"]
+    narrow = asked(store, "access-key", "create", "alice", "--policy", str(document))["AccessKey"]["AccessKeyId"]
     kinds = {
-        each["AccessKeyId"]: each["ServiceAccount"] for each in asked(store, "access-key", "list", "alice")["keys"]
+        each["AccessKeyId"]: each["ServiceAccount"]
+        for each in asked(store, "access-key", "list", "alice")["AccessKeyMetadata"]
     }
-    assert kinds == {key["access_key"]: False, other["access_key"]: False, narrow: True}
+    assert kinds == {key["AccessKeyId"]: False, other["AccessKeyId"]: False, narrow: True}
     assert re.search(rf"{narrow} +service account +active", orcas(store, "access-key", "list", "alice"))
-    assert f"{narrow} (active, service account)" in asked(store, "user", "show", "alice")["Access keys"]
-    orcas(store, "access-key", "delete", other["access_key"])
+    assert f"{narrow} (active, service account)" in orcas(store, "user", "show", "alice")
+    orcas(store, "access-key", "delete", other["AccessKeyId"])
     said = ran(child_environment(), "/", "access-key", "rotate", "alice", "--data", str(store)).stderr
-    assert f"orcas access-key delete {key['access_key']}\n" in said
+    assert f"orcas access-key delete {key['AccessKeyId']}\n" in said
     assert narrow not in said
     document.write_text(json.dumps(json.loads(READ.replace("photos", "pictures")), indent=2))
     for version in range(2, 8):
-        assert asked(store, "policy", "update", "read", str(document))["version"] == f"v{version}"
+        assert asked(store, "policy", "update", "read", str(document))["PolicyVersion"]["VersionId"] == f"v{version}"
     assert orcas(store, "policy", "show", "read") == document.read_text() + "\n"
     assert "must delete access keys first" in orcas(store, "user", "delete", "alice", code=1)
     orcas(store, "user", "delete", "alice", "--force")
     orcas(store, "group", "delete", "readers", "--force")
     orcas(store, "policy", "delete", "read")
-    assert asked(store, "user", "list")["users"] == asked(store, "group", "list")["groups"] == []
+    assert asked(store, "user", "list")["Users"] == asked(store, "group", "list")["Groups"] == []
     assert "There is no policy read" in orcas(store, "policy", "show", "read", code=1)
 
 
 def test_a_store_without_a_server(serve: Serve, data: Path) -> None:
     with serve():
         pass
-    key = asked(data, "user", "create", "alice", "--policy", "AmazonS3ReadOnlyAccess", "--key")
-    orcas(data, "access-key", "disable", key["access_key"])
-    orcas(data, "access-key", "enable", key["access_key"])
+    key = asked(data, "user", "create", "alice", "--policy", "AmazonS3ReadOnlyAccess", "--key")["AccessKey"]
+    orcas(data, "access-key", "disable", key["AccessKeyId"])
+    orcas(data, "access-key", "enable", key["AccessKeyId"])
     with serve() as target:
-        assert asked(data, "user", "show", "alice")["Policies"] == ["AmazonS3ReadOnlyAccess"]
-        keys = {"aws_access_key_id": key["access_key"], "aws_secret_access_key": key["secret_key"]}
+        assert asked(data, "user", "show", "alice")["User"]["AttachedPolicies"] == [
+            {"PolicyName": "AmazonS3ReadOnlyAccess", "PolicyArn": "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"}
+        ]
+        keys = {"aws_access_key_id": key["AccessKeyId"], "aws_secret_access_key": key["SecretAccessKey"]}
         with pytest.raises(ClientError, match="AccessDenied"):
             target.server.client(**keys).create_bucket(Bucket="anything")
 
@@ -108,9 +119,9 @@ def test_roles(store: Path, tmp_path: Path) -> None:
     statement = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
     trust.write_text(json.dumps({"Version": "2012-10-17", "Statement": [statement]}, indent=2))
     orcas(store, "role", "create", "worker", "--trust", str(trust), "--policy", "AmazonS3FullAccess")
-    shown = asked(store, "role", "show", "worker")
-    assert json.loads(shown["Trust"])["Statement"] == [statement]
-    assert shown["Policies"] == ["AmazonS3FullAccess"]
+    shown = asked(store, "role", "show", "worker")["Role"]
+    assert shown["AssumeRolePolicyDocument"]["Statement"] == [statement]
+    assert [policy["PolicyName"] for policy in shown["AttachedPolicies"]] == ["AmazonS3FullAccess"]
     (line,) = re.findall("^Trust: (.*)$", orcas(store, "role", "show", "worker"), re.MULTILINE)
     assert json.loads(line)["Statement"] == [statement]
     orcas(store, "role", "delete", "worker", "--force")
@@ -118,14 +129,14 @@ def test_roles(store: Path, tmp_path: Path) -> None:
 
 def test_accounts(serve: Serve, data: Path) -> None:
     with serve() as target:
-        key = asked(data, "account", "create", "research", "--key")
-        number = {each["AccountName"]: each["AccountId"] for each in asked(data, "account", "list")["accounts"]}[
+        key = asked(data, "account", "create", "research", "--key")["AccessKey"]
+        number = {each["AccountName"]: each["AccountId"] for each in asked(data, "account", "list")["Accounts"]}[
             "research"
         ]
         orcas(data, "user", "create", "alice", "--account", number)
-        assert asked(data, "user", "list") == {"users": []}
-        assert len(asked(data, "user", "list", "--account", number)["users"]) == 1
-        keys = {"aws_access_key_id": key["access_key"], "aws_secret_access_key": key["secret_key"]}
+        assert asked(data, "user", "list") == {"Users": []}
+        assert len(asked(data, "user", "list", "--account", number)["Users"]) == 1
+        keys = {"aws_access_key_id": key["AccessKeyId"], "aws_secret_access_key": key["SecretAccessKey"]}
         with contextlib.closing(target.server.client("iam", **keys)) as iam:
             assert iam.get_user()["User"]["Arn"] == f"arn:aws:iam::{number}:root"
             assert [user["UserName"] for user in iam.list_users()["Users"]] == ["alice"]
@@ -134,16 +145,17 @@ def test_accounts(serve: Serve, data: Path) -> None:
 def test_root_gets_another_key(serve: Serve, data: Path) -> None:
     with serve() as target:
         s3 = target.client()
-        said = asked(data, "access-key", "rotate-root", "--yes")
+        rotated = asked(data, "access-key", "rotate-root", "--yes")
+        said = rotated["AccessKey"]
         with pytest.raises(ClientError, match="InvalidAccessKeyId"):
             s3.list_buckets()
-        assert asked(data, "user", "list") == {"users": []}
-    assert not said["was_set_by_operator"]
+        assert asked(data, "user", "list") == {"Users": []}
+    assert not rotated["WasSetByOperator"]
     assert "replaced" not in command("env", "--data", data, "--port", "1")
-    assert said["secret_key"] in command("env", "--data", data, "--port", "1")
-    stopped = asked(data, "access-key", "rotate-root", "--yes")
+    assert said["SecretAccessKey"] in command("env", "--data", data, "--port", "1")
+    stopped = asked(data, "access-key", "rotate-root", "--yes")["AccessKey"]
     with serve() as target:
-        assert target.server.access_key == stopped["access_key"] != said["access_key"]
+        assert target.server.access_key == stopped["AccessKeyId"] != said["AccessKeyId"]
     assert "needs a confirmation" in command("access-key", "rotate-root", "--data", data, code=2)
 
 
@@ -168,8 +180,8 @@ def test_explanations_of_users_and_of_their_keys(store: Path, tmp_path: Path) ->
     document = tmp_path / "read.json"
     document.write_text(READ)
     orcas(store, "user", "create", "alice", "--policy", "AmazonS3ReadOnlyAccess")
-    plain = asked(store, "access-key", "create", "alice")["access_key"]
-    narrow = asked(store, "access-key", "create", "alice", "--policy", str(document))["access_key"]
+    plain = asked(store, "access-key", "create", "alice")["AccessKey"]["AccessKeyId"]
+    narrow = asked(store, "access-key", "create", "alice", "--policy", str(document))["AccessKey"]["AccessKeyId"]
     for who, resource, code in (
         ("alice", "pictures/a", 0),
         (plain, "pictures/a", 0),
@@ -181,7 +193,7 @@ def test_explanations_of_users_and_of_their_keys(store: Path, tmp_path: Path) ->
         assert ("not allowed" in said) == (code == 3), said
     assert "not allowed" in orcas(store, "policy", "explain", narrow, "s3:PutObject", "photos/a", code=3)
     answer = json.loads(orcas(store, "policy", "explain", "alice", "s3:PutObject", "photos/a", "--json", code=3))
-    assert answer["decision"] == "implicitDeny"
+    assert answer["EvalDecision"] == "implicitDeny"
     for nobody in ("bob", "AKIANOBODY"):
         said = orcas(store, "policy", "explain", nobody, "s3:GetObject", "photos/a", code=1)
         assert f"The user with name {nobody} cannot be found" in said
@@ -206,9 +218,9 @@ def test_explanations_have_the_policy_of_the_bucket(serve: Serve, data: Path, tm
         assert said == "denied by a statement, by bucket policy statement 1\n"
         for resource in ("photos", "plain/a", "none/a", "*"):
             assert orcas(data, *asks, "s3:DeleteObject", resource).startswith("allowed")
-        account = asked(data, "account", "list")["accounts"][0]["AccountId"]
-        root = asked(data, "account", "create", "research", "--key")
-        keys = {"aws_access_key_id": root["access_key"], "aws_secret_access_key": root["secret_key"]}
+        account = asked(data, "account", "list")["Accounts"][0]["AccountId"]
+        root = asked(data, "account", "create", "research", "--key")["AccessKey"]
+        keys = {"aws_access_key_id": root["AccessKeyId"], "aws_secret_access_key": root["SecretAccessKey"]}
         with contextlib.closing(target.server.client(**keys)) as other:
             other.create_bucket(Bucket="theirs")
         # Both accounts must allow what crosses them.
@@ -244,7 +256,7 @@ def test_checks_say_where_and_what_else_it_may_be(tmp_path: Path) -> None:
 
 
 def test_the_trust_in_an_account_that_is_not_there_is_told(store: Path, tmp_path: Path) -> None:
-    own = asked(store, "account", "list")["accounts"][0]["AccountId"]
+    own = asked(store, "account", "list")["Accounts"][0]["AccountId"]
     trust = tmp_path / "trust.json"
 
     def said(name: str, *principals: str) -> str:
@@ -275,4 +287,4 @@ def test_a_file_of_identities_is_applied_at_every_start(serve: Serve, data: Path
     path.write_text("[users.alice]\npolicies = ['none']\n[users.bob]\n")
     with pytest.raises(Exception, match="There is no policy none"), with_file(path, serve), nullcontext():
         pass
-    assert [user["UserName"] for user in asked(data, "user", "list")["users"]] == ["alice"]
+    assert [user["UserName"] for user in asked(data, "user", "list")["Users"]] == ["alice"]

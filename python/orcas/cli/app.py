@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orcas.cli.options import Commands, Data, Host, Port
+from orcas.cli.options import DURABILITIES, Commands, Data, Host, Port, among
 from orcas.errors import UsageError
 from orcas.settings.config import resolve
 
@@ -34,13 +34,16 @@ Durability = Annotated[
     typer.Option(
         "--durability",
         metavar="MODE",
-        help="What an acknowledged write survives: sync, interval, buffered or unsafe-none.",
+        autocompletion=among(*DURABILITIES),
+        help="What an acknowledged write survives: sync, interval, buffered or unsafe-none (default: sync).",
     ),
 ]
 DiskReserve = Annotated[
     str | None,
     typer.Option(
-        "--disk-reserve", metavar="BYTES", help="Free space below which nothing that adds content is accepted."
+        "--disk-reserve",
+        metavar="BYTES",
+        help="Free space below which nothing that adds content is accepted (default: 268435456).",
     ),
 ]
 Memory = Annotated[bool, typer.Option("--memory", help="Keep the store in memory; it is deleted at exit.")]

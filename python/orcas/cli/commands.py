@@ -12,7 +12,7 @@ from orcas.cli.app import new_app, print_version
 from orcas.cli.buckets import moves, origins, quotas, settings, snapshots, usage
 from orcas.cli.identities import audit, credentials, policies, users
 from orcas.cli.identities import keys as access_keys
-from orcas.cli.options import AsJson, Commands
+from orcas.cli.options import AsJson, Commands, among
 from orcas.cli.output import print_json, print_table
 from orcas.cli.server import bench, console, demo, env, localstack, minio, running, top
 from orcas.cli.store import copies, events, imports, inspect, keys, tasks, upkeep
@@ -42,7 +42,12 @@ _PANELS: Final = {
 
 @app.command()
 def version(as_json: AsJson = False) -> None:
-    """Print the version. With --json, also print the versions of components that belong in a bug report."""
+    """Print the version. With --json, also print the versions of components that belong in a bug report.
+
+    Example:
+
+        orcas version --json
+    """
     from orcas.version import versions
 
     if as_json:
@@ -51,7 +56,10 @@ def version(as_json: AsJson = False) -> None:
         print_version()
 
 
-Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show only this setting, and explain it.")]
+Name = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", autocompletion=among(*SETTINGS), help="Show only this setting, and explain it."),
+]
 
 
 @config_app.command("show")

@@ -173,7 +173,7 @@ def test_the_command_sets_quotas_that_survive(tmp_path: Path) -> None:
         )
         command("quota", "remove", nobody, "--owner", "--data", data)
     # An account without a bucket and without a key.
-    other = document("account", "create", "other", "--data", data)["id"]
+    other = document("account", "create", "other", "--data", data)["Account"]["CanonicalId"]
     command("quota", "set", other, "--owner", "--bytes", "1", "--data", data)
     found = {
         "buckets": [{"bucket": BUCKET, "bytes": 1024, "objects": None}],

@@ -30,7 +30,7 @@ from orcas.bench.workload import read_workload
 from orcas.cli import run
 from orcas.cli.commands import app
 from orcas.iam.file import read_identities
-from orcas.settings.config import child_environment, environment
+from orcas.settings.config import Settings, child_environment, environment
 
 ROOT: Final = Path(__file__).parents[3]
 PACKAGE: Final = ROOT / "python" / "orcas"
@@ -62,6 +62,9 @@ NOT_RUN: Final = {
     "orcas localstack": "takes a port that others may have; tests/hosts/test_localstack.py runs it",
     ".*orcas minio server .*": "lets other machines in; tests/hosts/test_minio.py runs it on loopback",
     "orcas credentials serve.*": "does not end; tests/unit/commands/test_credentials.py asks what it serves",
+    "orcas stop": "ends the server of the other lines; tests/tools/test_status.py stops one of its own",
+    "orcas access-key (disable|enable|delete|limit) .*": "need a key that was made; tests/tools/test_identities.py has some",
+    "orcas access-key rotate-root": "ends the key of the other lines; tests/tools/test_identities.py replaces one",
     "orcas serve --salvage": "needs a damaged store; tests/crash/test_salvage.py has some",
     r'eval "\$\(orcas env --memory .*': "sees the other servers of this user too; test_cli runs it with a port",
     "orcas events (dead|resend|discard) .*": "needs a target; tests/conformance/events/test_webhooks.py has some",
@@ -70,7 +73,7 @@ NOT_RUN: Final = {
     "curl .*/_orcas/events.*": "does not end; tests/edge/test_event_streams.py runs it until the first event",
     "orcas run .* -- (npm|go) .*|orcas run -- npm .*": "needs a suite in that language; tests/testing has others",
     "orcas backup s3://.*": "needs a second S3 server; tests/tools/test_backup.py has one",
-    r"orcas origin set .*|aws s3 cp s3://models/llama\.bin \.": "need a second S3 server; tests/origins has one",
+    r"orcas origin (set|remove) .*|aws s3 cp s3://models/llama\.bin \.": "need a second S3 server; tests/origins has one",
     r"orcas import https://minio\.example\.org(/photos .*)?": "needs its keys, which the page about MinIO sets",
 }
 # Lines that answer by their exit code, and the code.
@@ -131,17 +134,30 @@ def docstrings() -> Iterator[Example]:
                 )
 
 
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command with its path, and `orcas` itself."""
+
+    def below(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+        subs = getattr(command, "commands", {})
+        if not subs or path == "orcas" or command.invoke_without_command:
+            yield path, command
+        for name, sub in subs.items():
+            yield from below(sub, f"{path} {name}")
+
+    return below(typer.main.get_command(app), "orcas")
+
+
 def helps() -> Iterator[Example]:
-    """Help that is in no docstring: that of `orcas` itself, and epilogs."""
-    group = typer.main.get_command(app)
-    for text in (group.help, group.epilog, *(command.epilog for command in app.registered_commands)):
-        yield from indented(str(text or ""), "orcas --help")
+    """The help of every command, which is not always a docstring, and epilogs."""
+    for path, command in commands():
+        for text in (command.help, command.epilog):
+            yield from indented(str(text or "").replace("\b\n", ""), f"{path} --help")
 
 
 def examples() -> list[Example]:
     found = [example for path in PAGES if path not in TRANSCRIPTS and path not in ELSEWHERE for example in fenced(path)]
     # Console lines come before programs that need their server, those of the README first.
-    return [*found, *helps(), *docstrings()]
+    return [*found, *docstrings(), *helps()]
 
 
 @dataclass
@@ -317,7 +333,7 @@ def test_the_tutorial_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Non
             assert example.language == "console"
             for line in example.commands:
                 shell.run(line, example.place)
-    assert names["key"]["user"] == "guest"
+    assert names["key"]["UserName"] == "guest"
 
 
 def lines() -> list[str]:
@@ -338,6 +354,15 @@ def test_examples_are_found_where_they_stand() -> None:
         assert place in places
     assert sum(example.language == "python" for example in found) >= 4
     assert {"orcas serve --data ~/orcas", "aws s3 mb s3://photos", "orcas config show"} <= set(lines())
+
+
+def test_every_command_has_an_example_and_says_its_defaults() -> None:
+    for path, command in commands():
+        assert any("orcas" in example.text for example in indented(command.help, path)), path
+    defaults = Settings(data=Path())
+    options = {option.name: option.help for option in dict(commands())["orcas serve"].params}
+    for name in ("host", "port", "durability", "disk_reserve"):
+        assert f"(default: {getattr(defaults, name)})" in options[name]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())

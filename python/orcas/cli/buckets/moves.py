@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from orcas.cli.options import AsJson, Data
+from orcas.cli.options import Where
 from orcas.cli.output import print_json, size
-from orcas.cli.store.upkeep import Endpoint, ask
+from orcas.cli.store.upkeep import ask
 from orcas.errors import UsageError
 
 _PLACE_HELP = "A bucket and a prefix; an empty prefix means all keys."
@@ -24,9 +24,8 @@ def move(
             help="Move even if keys with the new prefix exist. An object that has one of the new keys is replaced.",
         ),
     ] = False,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Move all objects with a prefix to another prefix, in their bucket or in another one.
 
@@ -40,8 +39,8 @@ def move(
         orcas move incoming/ photos/incoming/
     """
     order = {"source": _place(source), "target": _place(target), "overwrite": overwrite}
-    moved = ask(data, endpoint, "POST", "move", order)
-    if as_json:
+    moved = ask(where, "POST", "move", order)
+    if where.as_json:
         print_json(moved)
         return
     noun = "object" if moved["objects"] == 1 else "objects"

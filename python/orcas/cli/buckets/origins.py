@@ -8,9 +8,9 @@ from urllib.parse import quote, urlsplit
 
 import typer
 
-from orcas.cli.options import AsJson, Commands, Data, bytes_of
+from orcas.cli.options import Commands, Where, bytes_of
 from orcas.cli.output import print_json, print_table, size, tell
-from orcas.cli.store.upkeep import Endpoint, ask
+from orcas.cli.store.upkeep import ask
 from orcas.errors import OrcasError, UsageError
 
 origin_app = Commands(help="Origins of buckets: other S3 servers, from which objects are fetched when they are read.")
@@ -39,9 +39,8 @@ def set_origin(
     timeout: Annotated[
         int, typer.Option("--timeout", min=1, max=60, metavar="SECONDS", help="How long the origin may be silent.")
     ] = 15,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Let BUCKET stand for a bucket on another S3 server: an object that is read and not here is fetched from there.
 
@@ -73,24 +72,28 @@ def set_origin(
             raise UsageError("The key of the origin has a session token, so it will end: give one that lasts.")
         order |= {"access_key": access_key, "secret_key": secret_key, "region": region}
         shown |= {"access_key": access_key, "region": region}
-    ask(data, endpoint, "PUT", "origins", order)
-    tell(shown, f"the origin of bucket {bucket} is {url}/{source}", as_json)
+    ask(where, "PUT", "origins", order)
+    tell(shown, f"the origin of bucket {bucket} is {url}/{source}", where.as_json)
 
 
 @origin_app.command()
 def show(
     bucket: Annotated[str | None, typer.Argument(metavar="BUCKET", help="Only this bucket.")] = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
-    """Show the origins of buckets, and what a running server has fetched from them since it started."""
-    found = ask(data, endpoint, "GET", "origins")["origins"]
+    """Show the origins of buckets, and what a running server has fetched from them since it started.
+
+    Example:
+
+        orcas origin show
+    """
+    found = ask(where, "GET", "origins")["origins"]
     if bucket is not None:
         found = [origin for origin in found if origin["bucket"] == bucket]
         if not found:
             raise OrcasError(f"The bucket {bucket} has no origin: `orcas origin set` gives it one.")
-    if as_json:
+    if where.as_json:
         print_json({"origins": found})
         return
     rows = [
@@ -108,10 +111,15 @@ def show(
 
 
 @origin_app.command()
-def remove(bucket: Bucket, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Remove the origin of BUCKET, and the key that was stored for it. Objects that were fetched stay."""
-    ask(data, endpoint, "DELETE", f"origins/{quote(bucket, safe='')}")
-    tell({"bucket": bucket}, f"bucket {bucket} has no origin", as_json)
+def remove(bucket: Bucket, *, where: Where) -> None:
+    """Remove the origin of BUCKET, and the key that was stored for it. Objects that were fetched stay.
+
+    Example:
+
+        orcas origin remove models
+    """
+    ask(where, "DELETE", f"origins/{quote(bucket, safe='')}")
+    tell({"bucket": bucket}, f"bucket {bucket} has no origin", where.as_json)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 import typer
 
-from orcas.cli.options import AsJson, Commands, Data, bytes_of
+from orcas.cli.options import Commands, Where, bytes_of
 from orcas.cli.output import print_json, print_table, size, tell
-from orcas.cli.store.upkeep import Endpoint, ask
+from orcas.cli.store.upkeep import ask
 from orcas.errors import UsageError
 
 quota_app = Commands(help="Quotas of buckets and owners: how much each may hold.")
@@ -30,9 +30,8 @@ def set_quota(
     objects: Annotated[
         int | None, typer.Option("--objects", min=0, metavar="COUNT", help="Maximum objects, counting all versions.")
     ] = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Limit how much a bucket or an owner may hold. Existing objects stay.
 
@@ -48,26 +47,34 @@ def set_quota(
         raise UsageError("A limit is missing: give --bytes, --objects or both; `orcas quota remove` removes a quota.")
     order = {_kind(owner): name, "bytes": None if most is None else bytes_of(most, "--bytes"), "objects": objects}
     _check_owner(name, owner)
-    ask(data, endpoint, "PUT", "quotas", order)
-    tell(order, f"the quota of {_kind(owner)} {name} is set", as_json)
+    ask(where, "PUT", "quotas", order)
+    tell(order, f"the quota of {_kind(owner)} {name} is set", where.as_json)
 
 
 @quota_app.command()
-def remove(
-    name: Name, owner: Owner = False, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
-) -> None:
-    """Remove the quota of a bucket or an owner."""
+def remove(name: Name, owner: Owner = False, *, where: Where) -> None:
+    """Remove the quota of a bucket or an owner.
+
+    Example:
+
+        orcas quota remove photos
+    """
     order = {_kind(owner): name}
     _check_owner(name, owner)
-    ask(data, endpoint, "PUT", "quotas", order)
-    tell(order, f"{_kind(owner)} {name} has no quota", as_json)
+    ask(where, "PUT", "quotas", order)
+    tell(order, f"{_kind(owner)} {name} has no quota", where.as_json)
 
 
 @quota_app.command("list")
-def list_quotas(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """List all quotas. `orcas usage` shows how much is held."""
-    found = ask(data, endpoint, "GET", "quotas")
-    if as_json:
+def list_quotas(*, where: Where) -> None:
+    """List all quotas. `orcas usage` shows how much is held.
+
+    Example:
+
+        orcas quota list
+    """
+    found = ask(where, "GET", "quotas")
+    if where.as_json:
         print_json(found)
         return
     rows = [

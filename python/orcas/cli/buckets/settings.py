@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.options import DURABILITIES, Commands, Where, among
 from orcas.cli.output import print_table, tell
-from orcas.cli.store.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import opened
 from orcas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,37 +20,64 @@ Bucket = Annotated[str, typer.Argument(metavar="BUCKET", help="A bucket.")]
 
 
 @settings_app.command("show")
-def show_settings(bucket: Bucket, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Show the settings that a bucket has of its own. For all others, those of the store apply."""
-    from orcas.tools.bucket_settings import bucket_settings
-    from orcas.tools.reach import reached
+def show_settings(bucket: Bucket, *, where: Where) -> None:
+    """Show the settings that a bucket has of its own. For all others, those of the store apply.
 
-    with reached(settings_of(data), endpoint) as session:
+    Example:
+
+        orcas settings show photos
+    """
+    from orcas.tools.bucket_settings import bucket_settings
+
+    with opened(where) as session:
         found = bucket_settings(session, bucket)
-    _show(bucket, found, as_json)
+    _show(bucket, found, where.as_json)
 
 
 @settings_app.command("set")
 def set_settings(
     bucket: Bucket,
     durability: Annotated[
-        str | None, typer.Option("--durability", metavar="MODE", help="sync, interval, buffered or unsafe-none.")
+        str | None,
+        typer.Option(
+            "--durability",
+            metavar="MODE",
+            autocompletion=among(*DURABILITIES, "default"),
+            help="sync, interval, buffered or unsafe-none.",
+        ),
     ] = None,
     chunk_size: Annotated[
         str | None, typer.Option("--chunk-size", metavar="BYTES", help="Size of the chunks of large objects.")
     ] = None,
     ref_level: Annotated[
-        str | None, typer.Option("--ref-level", metavar="LEVEL", help="Deduplication: off, full or fast.")
+        str | None,
+        typer.Option(
+            "--ref-level",
+            metavar="LEVEL",
+            autocompletion=among("off", "full", "fast", "default"),
+            help="Deduplication: off, full or fast.",
+        ),
     ] = None,
     chunking: Annotated[
-        str | None, typer.Option("--chunking", metavar="HOW", help="Chunk boundaries: fixed or content-defined.")
+        str | None,
+        typer.Option(
+            "--chunking",
+            metavar="HOW",
+            autocompletion=among("fixed", "content-defined", "default"),
+            help="Chunk boundaries: fixed or content-defined.",
+        ),
     ] = None,
     keep_sha256: Annotated[
-        str | None, typer.Option("--keep-sha256", metavar="BOOL", help="Store the SHA-256 of objects: true or false.")
+        str | None,
+        typer.Option(
+            "--keep-sha256",
+            metavar="BOOL",
+            autocompletion=among("true", "false", "default"),
+            help="Store the SHA-256 of objects: true or false.",
+        ),
     ] = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Change settings of a bucket. The others stay; the value `default` removes a setting.
 
@@ -76,22 +103,26 @@ def set_settings(
         # It becomes the value of a header.
         if not (value.isascii() and value.isprintable()):
             raise UsageError(f"--{name} must be printable ASCII.")
-    _show(bucket, _changed(bucket, changes, data, endpoint), as_json)
+    _show(bucket, _changed(bucket, changes, where), where.as_json)
 
 
 @settings_app.command("clear")
-def clear_settings(bucket: Bucket, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Remove all settings of a bucket, so that those of the store apply."""
+def clear_settings(bucket: Bucket, *, where: Where) -> None:
+    """Remove all settings of a bucket, so that those of the store apply.
+
+    Example:
+
+        orcas settings clear photos
+    """
     from orcas.tools.bucket_settings import DEFAULT, NAMES
 
-    _show(bucket, _changed(bucket, dict.fromkeys(NAMES, DEFAULT), data, endpoint), as_json)
+    _show(bucket, _changed(bucket, dict.fromkeys(NAMES, DEFAULT), where), where.as_json)
 
 
-def _changed(bucket: str, changes: Mapping[str, str], data: str | None, endpoint: str | None) -> dict[str, str]:
+def _changed(bucket: str, changes: Mapping[str, str], where: Where) -> dict[str, str]:
     from orcas.tools.bucket_settings import change_bucket_settings
-    from orcas.tools.reach import reached
 
-    with reached(settings_of(data), endpoint) as session:
+    with opened(where) as session:
         return change_bucket_settings(session, bucket, changes)
 
 

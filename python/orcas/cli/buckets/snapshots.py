@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import typer
 
-from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.options import Commands, Where
 from orcas.cli.output import print_json, print_table, tell
-from orcas.cli.store.upkeep import Endpoint, ask
+from orcas.cli.store.upkeep import ask
 from orcas.errors import UsageError
 
 snapshot_app = Commands(help="Snapshots of a bucket: create, list, delete and restore them.")
@@ -21,7 +21,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help=_NAME_HELP)]
 
 
 @snapshot_app.command()
-def create(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+def create(bucket: Bucket, name: Name, *, where: Where) -> None:
     """Keep the current state of BUCKET as the snapshot NAME. This takes equally long for any number of objects.
 
     In a bucket with versioning, the snapshot has all versions.
@@ -30,45 +30,58 @@ def create(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = N
 
         orcas snapshot create photos before-cleanup
     """
-    _order("POST", (bucket, "snapshots"), {"name": name}, data, endpoint)
-    tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} created", as_json)
+    _order("POST", (bucket, "snapshots"), {"name": name}, where)
+    tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} created", where.as_json)
 
 
 @snapshot_app.command("list")
-def list_snapshots(bucket: Bucket, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """List the snapshots of BUCKET."""
-    found = _order("GET", (bucket, "snapshots"), None, data, endpoint)
-    if as_json:
+def list_snapshots(bucket: Bucket, *, where: Where) -> None:
+    """List the snapshots of BUCKET.
+
+    Example:
+
+        orcas snapshot list photos
+    """
+    found = _order("GET", (bucket, "snapshots"), None, where)
+    if where.as_json:
         print_json(found)
     else:
         print_table(("Snapshot", "Created"), [(entry["name"], entry["created"]) for entry in found["snapshots"]])
 
 
 @snapshot_app.command()
-def delete(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Delete a snapshot. The server then frees the space of content that nothing else uses."""
-    _order("DELETE", (bucket, "snapshots", name), None, data, endpoint)
-    tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} deleted", as_json)
+def delete(bucket: Bucket, name: Name, *, where: Where) -> None:
+    """Delete a snapshot. The server then frees the space of content that nothing else uses.
+
+    Example:
+
+        orcas snapshot delete reports before-cleaning
+    """
+    _order("DELETE", (bucket, "snapshots", name), None, where)
+    tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} deleted", where.as_json)
 
 
 @snapshot_app.command()
-def restore(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+def restore(bucket: Bucket, name: Name, *, where: Where) -> None:
     """Set BUCKET back to the objects of its snapshot NAME, all at once.
 
     In a bucket with versioning, versions and delete markers become what they were. Everything written since is lost,
     unless another snapshot has it. To keep it, create a snapshot first. To look at a snapshot without changing the
     bucket, fork it. A bucket with Object Lock cannot be restored.
+
+    Example:
+
+        orcas snapshot restore photos before-cleanup
     """
-    _order("POST", (bucket, "restore"), {"snapshot": name}, data, endpoint)
-    tell({"bucket": bucket, "snapshot": name}, f"{bucket} is as in {bucket}@{name}", as_json)
+    _order("POST", (bucket, "restore"), {"snapshot": name}, where)
+    tell({"bucket": bucket, "snapshot": name}, f"{bucket} is as in {bucket}@{name}", where.as_json)
 
 
 def fork(
     source: Annotated[str, typer.Argument(metavar="BUCKET[@SNAPSHOT]", help="A bucket, or one of its snapshots.")],
     name: Annotated[str, typer.Argument(metavar="NEWBUCKET", help="The bucket to create.")],
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Create NEWBUCKET with the objects of a bucket or snapshot. This takes equally long for any number of objects.
 
@@ -87,13 +100,11 @@ def fork(
         raise UsageError(f"{source} names no bucket: write BUCKET or BUCKET@SNAPSHOT.")
     if at and not snapshot:
         raise UsageError(f"{source} names no snapshot: write BUCKET or BUCKET@SNAPSHOT.")
-    _order("POST", (bucket, "fork"), {"name": name, "snapshot": snapshot or None}, data, endpoint)
-    tell({"bucket": name, "source": source}, f"bucket {name} created from {source}", as_json)
+    _order("POST", (bucket, "fork"), {"name": name, "snapshot": snapshot or None}, where)
+    tell({"bucket": name, "source": source}, f"bucket {name} created from {source}", where.as_json)
 
 
-def _order(
-    method: str, names: tuple[str, ...], order: dict[str, Any] | None, data: str | None, endpoint: str | None
-) -> dict[str, Any]:
+def _order(method: str, names: tuple[str, ...], order: dict[str, Any] | None, where: Where) -> dict[str, Any]:
     """A request to the admin API; `names` are the bucket and what is below it.
 
     Raises:
@@ -111,7 +122,7 @@ def _order(
             )
     path = "/".join(("buckets", *(quote(name, safe="") for name in names)))
     try:
-        return ask(data, endpoint, method, path, order)
+        return ask(where, method, path, order)
     except RefusedError as error:
         if error.code == "NoSuchBucket":
             raise no_bucket(names[0]) from None

@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 import typer
 
-from orcas.cli.options import AsJson, Data
+from orcas.cli.options import Where
 from orcas.cli.output import print_json, print_table, size
-from orcas.cli.store.upkeep import Endpoint, ask
+from orcas.cli.store.upkeep import ask
 from orcas.errors import UsageError
 
 # Names of columns in tables; whatever else a row has is only in JSON and CSV.
@@ -33,10 +33,9 @@ def usage(
             "--by", metavar="NAMES", help="One or more of owner, key, bucket and day, comma-separated; or tag:NAME."
         ),
     ] = "bucket",
-    data: Data = None,
-    endpoint: Endpoint = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values and nothing else.")] = False,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Show usage: requests, bytes in and out, and GB-months of this month or another period.
 
@@ -49,13 +48,13 @@ def usage(
 
         orcas usage --by owner,day --since 2026-01-01 --csv
     """
-    if as_csv and as_json:
+    if as_csv and where.as_json:
         raise UsageError("--csv and --json cannot be used together: give one of them.")
     for option, text in (("--since", since), ("--until", until)):
         _check_day(option, text)
     asked = {name: value for name, value in (("since", since), ("until", until), ("by", by)) if value is not None}
-    report = ask(data, endpoint, "GET", f"usage?{urlencode(asked)}")
-    if as_json:
+    report = ask(where, "GET", f"usage?{urlencode(asked)}")
+    if where.as_json:
         print_json(report)
     elif as_csv:
         _print_csv(report)

@@ -15,11 +15,7 @@ from orcas.cli.store.upkeep import settings_of
 from orcas.errors import UsageError
 from orcas.telemetry.logs import quoted
 
-audit_app = Commands(
-    help="Show who has changed which identities, and verify that log.",
-    invoke_without_command=True,
-    no_args_is_help=False,
-)
+audit_app = Commands(invoke_without_command=True, no_args_is_help=False)
 
 
 @audit_app.callback()
@@ -75,6 +71,10 @@ def verify_log(data: Data = None, as_json: AsJson = False) -> None:
 
     Exit code 1: the log is damaged, and the sentence says where. Whoever can write to the directory of the store can write
     another log with another database. Keep the number and the SHA-256 of the last line elsewhere to find that too.
+
+    Example:
+
+        orcas audit verify
     """
     from orcas.control.audit import verify
     from orcas.control.files.lost import is_established

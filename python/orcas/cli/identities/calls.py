@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orcas.cli.options import Where
 from orcas.cli.output import tell
-from orcas.cli.store.upkeep import settings_of
-from orcas.errors import ConfigurationError, OrcasError, UsageError
+from orcas.cli.store.upkeep import opened
+from orcas.errors import ConfigurationError, OrcasError
 
 if TYPE_CHECKING:
     from orcas.tools.session import Session
@@ -71,27 +73,24 @@ class Iam:
         raise OrcasError(f"There is no policy {name}: `orcas policy list` shows them.")
 
 
+@dataclass(frozen=True, slots=True)
+class InAccount(Where):
+    """As `Where`, and in which account."""
+
+    account: Account = None
+
+
 @contextlib.contextmanager
-def iam(data: str | None, endpoint: str | None, account: str | None) -> Iterator[Iam]:
-    """The identities of a store, running or not."""
-    from orcas.tools.reach import reached
-
-    with reached(settings_of(data), endpoint) as session:
-        yield Iam(session, account)
+def iam(where: Where, account: str | None = None) -> Iterator[Iam]:
+    """The identities of a store, running or not, in the account that is named, or in that of `where`."""
+    with opened(where) as session:
+        yield Iam(session, where.account if isinstance(where, InAccount) else account)
 
 
-def limit(
-    called: str,
-    named: dict[str, str],
-    limits: tuple[int, int],
-    where: tuple[str | None, str | None, str | None],
-    *,
-    as_json: bool,
-) -> None:
-    """Set the requests and bytes a second of a user or key. `where`: account, data and endpoint."""
-    account, data, endpoint = where
+def limit(called: str, named: dict[str, str], limits: tuple[int, int], where: InAccount) -> None:
+    """Set the requests and bytes a second of a user or key."""
     requests, bytes_ = limits
-    with iam(data, endpoint, account) as store:
+    with iam(where) as store:
         store.call("PutLimits", **named, RequestsPerSecond=requests, BytesPerSecond=bytes_)
     words = [
         f"{count} {what if count > 1 else what[:-1]}"
@@ -99,7 +98,8 @@ def limit(
         if count
     ]
     said = f"at most {' and '.join(words)} a second" if words else "no limits"
-    tell({"requests_per_sec": requests, "bytes_per_sec": bytes_}, f"{called}: {said}", as_json)
+    shown = {**named, "Limits": {"RequestsPerSecond": requests, "BytesPerSecond": bytes_}}
+    tell(shown, f"{called}: {said}", where.as_json)
 
 
 def read_document(path: Path) -> str:
@@ -114,15 +114,3 @@ def read_document(path: Path) -> str:
         raise ConfigurationError(
             f"{path} cannot be read: {getattr(error, 'strerror', error)}; name a file that this user can read."
         ) from None
-
-
-def pairs(given: list[str], option: str) -> list[tuple[str, str]]:
-    """Options of the form KEY=VALUE.
-
-    Raises:
-        UsageError: one has another form.
-    """
-    split = [each.partition("=") for each in given]
-    if not all(equals for _, equals, _ in split):
-        raise UsageError(f"{option} must be KEY=VALUE, such as aws:SourceIp=192.0.2.1.")
-    return [(key, value) for key, _, value in split]

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from orcas.cli.identities.calls import Account, iam
-from orcas.cli.options import Commands, Data
-from orcas.cli.store.upkeep import Endpoint
+from orcas.cli.options import Commands, Data, Endpoint, Where
 from orcas.errors import OrcasError
 
 credentials_app = Commands(help="Temporary credentials for programs on this machine.")
@@ -38,7 +37,7 @@ def serve(
     from orcas.cli.identities.credential_endpoints import Endpoints, Refreshed
 
     def ask() -> dict[str, str]:
-        with iam(data, endpoint, account) as store:
+        with iam(Where(data, endpoint), account) as store:
             if role is None:
                 found = store.call("GetSessionToken", DurationSeconds=3600)
             else:

@@ -3,127 +3,131 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
 import typer
 
-from orcas.cli.identities.calls import Account, Iam, PolicyName, iam
-from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.identities.calls import Iam, InAccount, PolicyName, iam
+from orcas.cli.options import Commands
 from orcas.cli.output import print_json, print_table, say, tell
-from orcas.cli.store.upkeep import Endpoint
-
-# Titles of AWS's answers, and those of what this shows.
-_SHOWN: Final = {"Tags": "Tags", "PermissionsBoundary": "Boundary", "AssumeRolePolicyDocument": "Trust"}
-
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
+
+# In examples, which run after those that create them.
+_NAMES: Final = {"user": "dora", "group": "readers", "role": "auditor"}
+
+
+def _help(sentence: str, example: str) -> str:
+    return f"{sentence}\n\nExample:\n\n    orcas {example}"
 
 
 def add_common(app: Commands, kind: str) -> None:
     """Add these commands for a kind: user, group or role."""
     called = kind.capitalize()
 
-    @app.command("list", help=f"List the {kind}s.")
-    def list_all(
-        account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
-    ) -> None:
-        with iam(data, endpoint, account) as store:
+    @app.command("list", help=_help(f"List the {kind}s.", f"{kind} list"))
+    def list_all(*, where: InAccount) -> None:
+        with iam(where) as store:
             found = list(store.all(f"List{called}s", f"{called}s"))
-        if as_json:
-            print_json({f"{kind}s": found})
+        if where.as_json:
+            print_json({f"{called}s": found})
         else:
             rows = [(each[f"{called}Name"], each["CreateDate"], each["Arn"]) for each in found]
             print_table((called, "Created", "ARN"), rows)
 
-    @app.command(help=f"Show a {kind} with its policies.")
-    def show(
-        name: Name, account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
-    ) -> None:
-        with iam(data, endpoint, account) as store:
+    @app.command(help=_help(f"Show a {kind} with its policies.", f"{kind} show {_NAMES[kind]}"))
+    def show(name: Name, *, where: InAccount) -> None:
+        with iam(where) as store:
             found = _described(store, kind, name)
-        if as_json:
-            print_json(found)
+        if where.as_json:
+            print_json({called: found})
             return
-        if "Trust" in found:
-            # On one line, whatever its white space.
-            found["Trust"] = json.dumps(json.loads(found["Trust"]), ensure_ascii=False)
-        for title, value in found.items():
-            say(f"{title}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
+        for title, value in _lines(found, called):
+            say(f"{title}: {value}")
 
-    @app.command(help=f"Delete a {kind}.")
+    _add_attachment(app, kind, "attach", "attached to")
+    _add_attachment(app, kind, "detach", "no longer attached to")
+
+    @app.command(help=_help(f"Delete a {kind}.", f"{kind} delete {_NAMES[kind]} --force"))
     def delete(
         name: Name,
         force: Annotated[
             bool, typer.Option("--force", help="Also with keys, members or memberships, and policies.")
         ] = False,
-        account: Account = None,
-        data: Data = None,
-        endpoint: Endpoint = None,
-        as_json: AsJson = False,
+        *,
+        where: InAccount,
     ) -> None:
-        with iam(data, endpoint, account) as store:
+        with iam(where) as store:
             if force:
                 _strip(store, kind, name)
             store.call(f"Delete{called}", **{f"{called}Name": name})
-        tell({kind: name}, f"{kind} {name} is deleted", as_json)
-
-    _add_attachment(app, kind, "attach", "attached to")
-    _add_attachment(app, kind, "detach", "no longer attached to")
+        tell({f"{called}Name": name}, f"{kind} {name} is deleted", where.as_json)
 
 
 def _add_attachment(app: Commands, kind: str, verb: str, done: str) -> None:
     called = kind.capitalize()
 
-    @app.command(verb, help=f"{verb.capitalize()} a policy {'to' if verb == 'attach' else 'from'} a {kind}.")
+    sentence = f"{verb.capitalize()} a policy {'to' if verb == 'attach' else 'from'} a {kind}."
+
+    @app.command(verb, help=_help(sentence, f"{kind} {verb} {_NAMES[kind]} AmazonS3FullAccess"))
     def change(
         name: Name,
         policy: PolicyName,
-        account: Account = None,
-        data: Data = None,
-        endpoint: Endpoint = None,
-        as_json: AsJson = False,
+        *,
+        where: InAccount,
     ) -> None:
-        with iam(data, endpoint, account) as store:
+        with iam(where) as store:
             arn = store.policy(policy)
             store.call(f"{verb.capitalize()}{called}Policy", **{f"{called}Name": name}, PolicyArn=arn)
-        tell({kind: name, "policy": arn}, f"policy {policy} is {done} {kind} {name}", as_json)
+        tell({f"{called}Name": name, "PolicyArn": arn}, f"policy {policy} is {done} {kind} {name}", where.as_json)
 
 
 def _described(store: Iam, kind: str, name: str) -> dict[str, Any]:
+    """An entity with what belongs to it, under the names that the actions of IAM have for each."""
     called = kind.capitalize()
     named = {f"{called}Name": name}
-    found = store.call(f"Get{called}", **named)[called]
-    shown = {
-        "Name": found[f"{called}Name"],
-        "ARN": found["Arn"],
-        "Id": found[f"{called}Id"],
-        "Created": found["CreateDate"],
-    }
-    for title, mine in _SHOWN.items():
-        if title in found:
-            value = found[title]
-            if title == "Tags":
-                value = [f"{tag['Key']}={tag['Value']}" for tag in value]
-            shown[mine] = value["PermissionsBoundaryArn"] if title == "PermissionsBoundary" else value
-    if "Trust" in shown:
-        shown["Trust"] = unquote(shown["Trust"])
-    attached = store.all(f"ListAttached{called}Policies", "AttachedPolicies", **named)
-    shown["Policies"] = [policy["PolicyName"] for policy in attached]
-    shown["Inline policies"] = list(store.all(f"List{called}Policies", "PolicyNames", **named))
+    found: dict[str, Any] = store.call(f"Get{called}", **named)[called]
+    if kind == "role":
+        found["AssumeRolePolicyDocument"] = json.loads(unquote(found["AssumeRolePolicyDocument"]))
+    found["AttachedPolicies"] = list(store.all(f"ListAttached{called}Policies", "AttachedPolicies", **named))
+    found["PolicyNames"] = list(store.all(f"List{called}Policies", "PolicyNames", **named))
     if kind == "user":
-        limits = store.call("GetLimits", **named)["Limits"]
-        shown |= {
-            f"{what} a second": limits[f"{what}PerSecond"] for what in ("Requests", "Bytes") if any(limits.values())
-        }
-        shown["Groups"] = [group["GroupName"] for group in store.all("ListGroupsForUser", "Groups", **named)]
-        shown["Access keys"] = [
-            f"{key['AccessKeyId']} ({key['Status'].lower()}{', service account' if key['ServiceAccount'] else ''})"
-            for key in store.all("ListAccessKeys", "AccessKeyMetadata", **named)
-        ]
+        found["Limits"] = store.call("GetLimits", **named)["Limits"]
+        found["Groups"] = list(store.all("ListGroupsForUser", "Groups", **named))
+        found["AccessKeyMetadata"] = list(store.all("ListAccessKeys", "AccessKeyMetadata", **named))
     if kind == "group":
-        shown["Members"] = [user["UserName"] for user in store.all("GetGroup", "Users", **named)]
-    return shown
+        found["Users"] = list(store.all("GetGroup", "Users", **named))
+    return found
+
+
+def _lines(found: dict[str, Any], called: str) -> Iterator[tuple[str, str]]:
+    """The same for people."""
+    for title, name in (("Name", f"{called}Name"), ("ARN", "Arn"), ("Id", f"{called}Id"), ("Created", "CreateDate")):
+        yield title, found[name]
+    if found.get("Tags"):
+        yield "Tags", ", ".join(f"{tag['Key']}={tag['Value']}" for tag in found["Tags"])
+    if "PermissionsBoundary" in found:
+        yield "Boundary", found["PermissionsBoundary"]["PermissionsBoundaryArn"]
+    if "AssumeRolePolicyDocument" in found:
+        yield "Trust", json.dumps(found["AssumeRolePolicyDocument"], ensure_ascii=False)
+    yield "Policies", ", ".join(policy["PolicyName"] for policy in found["AttachedPolicies"])
+    yield "Inline policies", ", ".join(found["PolicyNames"])
+    limits = found.get("Limits", {})
+    for what in ("Requests", "Bytes") if any(limits.values()) else ():
+        yield f"{what} a second", str(limits[f"{what}PerSecond"])
+    if "Groups" in found:
+        yield "Groups", ", ".join(group["GroupName"] for group in found["Groups"])
+        yield (
+            "Access keys",
+            ", ".join(
+                f"{key['AccessKeyId']} ({key['Status'].lower()}{', service account' if key['ServiceAccount'] else ''})"
+                for key in found["AccessKeyMetadata"]
+            ),
+        )
+    if "Users" in found:
+        yield "Members", ", ".join(user["UserName"] for user in found["Users"])
 
 
 def _strip(store: Iam, kind: str, name: str) -> None:

@@ -10,10 +10,9 @@ from urllib.parse import unquote
 
 import typer
 
-from orcas.cli.identities.calls import Account, Iam, Path_, PolicyName, iam, pairs, read_document
-from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.identities.calls import Iam, InAccount, Path_, PolicyName, iam, read_document
+from orcas.cli.options import AsJson, Commands, among, pairs
 from orcas.cli.output import print_json, print_table, say, tell
-from orcas.cli.store.upkeep import Endpoint
 from orcas.errors import ConfigurationError, UsageError
 from orcas.process.failures import EXIT_NOT_ALLOWED
 
@@ -31,29 +30,35 @@ def create(
     name: Name,
     file: File,
     path: Path_ = "/",
-    account: Account = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: InAccount,
 ) -> None:
-    """Create a policy, which can then be attached to users, groups and roles."""
-    with iam(data, endpoint, account) as store:
+    """Create a policy, which can then be attached to users, groups and roles.
+
+    Example:
+
+        orcas policy create write-reports write-photos.json
+    """
+    with iam(where) as store:
         made = store.call("CreatePolicy", PolicyName=name, Path=path, PolicyDocument=read_document(file))["Policy"]
-    tell({"policy": name, "arn": made["Arn"]}, f"policy {name} created", as_json)
+    tell({"Policy": made}, f"policy {name} created", where.as_json)
 
 
 @policy_app.command()
 def update(
     name: PolicyName,
     file: File,
-    account: Account = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: InAccount,
 ) -> None:
-    """Replace a policy. Of the former versions, the newest four stay."""
+    """Replace a policy. Of the former versions, the newest four stay.
+
+    Example:
+
+        orcas policy update write-reports write-photos.json
+    """
     document = read_document(file)
-    with iam(data, endpoint, account) as store:
+    with iam(where) as store:
         arn = store.policy(name)
         versions = list(store.all("ListPolicyVersions", "Versions", PolicyArn=arn))
         spare = [version for version in versions if not version["IsDefaultVersion"]]
@@ -61,71 +66,86 @@ def update(
             store.call("DeletePolicyVersion", PolicyArn=arn, VersionId=spare[-1]["VersionId"])
         made = store.call("CreatePolicyVersion", PolicyArn=arn, PolicyDocument=document, SetAsDefault=True)
     version = made["PolicyVersion"]["VersionId"]
-    tell({"policy": name, "version": version}, f"policy {name} has version {version}", as_json)
+    tell({"PolicyArn": arn, **made}, f"policy {name} has version {version}", where.as_json)
 
 
 @policy_app.command("list")
-def list_policies(
-    account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
-) -> None:
-    """List the policies, those that come with Orcas included."""
-    with iam(data, endpoint, account) as store:
+def list_policies(*, where: InAccount) -> None:
+    """List the policies, those that come with Orcas included.
+
+    Example:
+
+        orcas policy list
+    """
+    with iam(where) as store:
         found = list(store.all("ListPolicies", "Policies"))
-    if as_json:
-        print_json({"policies": found})
+    if where.as_json:
+        print_json({"Policies": found})
         return
     rows = [(each["PolicyName"], each["AttachmentCount"], each["DefaultVersionId"], each["Arn"]) for each in found]
     print_table(("Policy", "Attached", "Version", "ARN"), rows)
 
 
 @policy_app.command()
-def show(
-    name: PolicyName, account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
-) -> None:
+def show(name: PolicyName, *, where: InAccount) -> None:
     """Print a policy.
 
     Example:
 
         orcas policy show AmazonS3ReadOnlyAccess
     """
-    with iam(data, endpoint, account) as store:
+    with iam(where) as store:
         arn = store.policy(name)
         found = store.call("GetPolicy", PolicyArn=arn)["Policy"]
         version = store.call("GetPolicyVersion", PolicyArn=arn, VersionId=found["DefaultVersionId"])["PolicyVersion"]
     document = unquote(version["Document"])
-    if as_json:
-        print_json({**found, "Document": document})
+    if where.as_json:
+        print_json({"Policy": found, "PolicyVersion": {**version, "Document": json.loads(document)}})
     else:
         for line in document.splitlines():
             say(line)
 
 
 @policy_app.command()
-def delete(
-    name: PolicyName, account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
-) -> None:
-    """Delete a policy that is attached to nothing, with all its versions."""
-    with iam(data, endpoint, account) as store:
+def delete(name: PolicyName, *, where: InAccount) -> None:
+    """Delete a policy that is attached to nothing, with all its versions.
+
+    Example:
+
+        orcas policy delete write-reports
+    """
+    with iam(where) as store:
         arn = store.policy(name)
         for version in list(store.all("ListPolicyVersions", "Versions", PolicyArn=arn)):
             if not version["IsDefaultVersion"]:
                 store.call("DeletePolicyVersion", PolicyArn=arn, VersionId=version["VersionId"])
         store.call("DeletePolicy", PolicyArn=arn)
-    tell({"policy": name}, f"policy {name} is deleted", as_json)
+    tell({"PolicyArn": arn}, f"policy {name} is deleted", where.as_json)
 
 
 @policy_app.command()
 def check(
     file: File,
     kind: Annotated[
-        str, typer.Option("--kind", metavar="KIND", help="identity, bucket, session, boundary or trust.")
+        str,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            autocompletion=among(*_KINDS),
+            help="identity, bucket, session, boundary or trust.",
+        ),
     ] = "identity",
     bucket: Annotated[
         str | None, typer.Option("--bucket", metavar="NAME", help="The bucket of a bucket policy.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a policy, and warn of what never matches or allows more than it says. Needs no store."""
+    """Check a policy, and warn of what never matches or allows more than it says. Needs no store.
+
+    Example:
+
+        orcas policy check write-photos.json
+    """
     from orcas.edge import check_policy
 
     if kind not in _KINDS:
@@ -179,10 +199,8 @@ def explain(
             "--bucket-policy", metavar="FILE", help="A policy of the bucket, in place of the one that it has."
         ),
     ] = None,
-    account: Account = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: InAccount,
 ) -> None:
     """Say whether somebody may do something, and which statement decides. The exit code is 3 if not.
 
@@ -201,7 +219,7 @@ def explain(
     _check_action(action)
     entries = [{"ContextKeyName": key, "ContextKeyValues": [value]} for key, value in pairs(context or [], "--context")]
     policy = None if bucket_policy is None else read_document(bucket_policy)
-    with iam(data, endpoint, account) as store:
+    with iam(where) as store:
         source, key = _source(store, called, name)
         owner, stored = _bucket(store, arn)
         (result,) = store.call(
@@ -216,8 +234,8 @@ def explain(
         for each in result["MatchedStatements"]
     ]
     allowed = result["EvalDecision"] == "allowed"
-    if as_json:
-        print_json({"decision": result["EvalDecision"], "statements": matched})
+    if where.as_json:
+        print_json(result)
     else:
         why = f", by {'; '.join(matched)}" if matched else "" if allowed else ": no statement allows it"
         say(f"{_DECISIONS[result['EvalDecision']]}{why}")

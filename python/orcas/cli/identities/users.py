@@ -10,12 +10,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from orcas.cli.identities.calls import Account, Bytes, Iam, Path_, Requests, iam, limit, pairs, read_document
+from orcas.cli.identities.calls import Bytes, Iam, InAccount, Path_, Requests, iam, limit, read_document
 from orcas.cli.identities.keys import show_key
 from orcas.cli.identities.kinds import add_common
-from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.options import Commands, Where, pairs
 from orcas.cli.output import print_json, print_table, say, tell
-from orcas.cli.store.upkeep import Endpoint
 
 # A principal of an account: its number, or an ARN.
 _IN_ACCOUNT: Final = re.compile(r"(?:arn:aws:(?:iam|sts)::)?([0-9]{12})(?::.+)?")
@@ -47,10 +46,8 @@ def create(
     path: Path_ = "/",
     tag: Tags = None,
     boundary: Boundary = None,
-    account: Account = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: InAccount,
 ) -> None:
     """Create a user. Without policies, it may do nothing.
 
@@ -59,7 +56,7 @@ def create(
         orcas user create dora --policy AmazonS3ReadOnlyAccess --key
     """
     tags = [{"Key": each, "Value": value} for each, value in pairs(tag or [], "--tag")]
-    with iam(data, endpoint, account) as store:
+    with iam(where) as store:
         policies = [store.policy(each) for each in policy or []]
         bounded = None if boundary is None else store.policy(boundary)
         made = store.call("CreateUser", UserName=name, Path=path, Tags=tags, PermissionsBoundary=bounded)["User"]
@@ -68,9 +65,9 @@ def create(
         for each in group or []:
             store.call("AddUserToGroup", UserName=name, GroupName=each)
         if key:
-            show_key(store.call("CreateAccessKey", UserName=name)["AccessKey"], as_json)
+            show_key(store.call("CreateAccessKey", UserName=name)["AccessKey"], where.as_json)
             return
-    tell({"user": name, "arn": made["Arn"]}, f"user {name} created", as_json)
+    tell({"User": made}, f"user {name} created", where.as_json)
 
 
 add_common(user_app, "user")
@@ -81,10 +78,8 @@ def limit_user(
     name: User,
     requests: Requests = 0,
     bytes_: Bytes = 0,
-    account: Account = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: InAccount,
 ) -> None:
     """Limit the requests and bytes a second of a user, all of its keys together. Without options, remove the limits.
 
@@ -92,7 +87,7 @@ def limit_user(
 
         orcas user limit alice --requests-per-sec 50 --bytes-per-sec 10000000
     """
-    limit(f"user {name}", {"UserName": name}, (requests, bytes_), (account, data, endpoint), as_json=as_json)
+    limit(f"user {name}", {"UserName": name}, (requests, bytes_), where)
 
 
 @group_app.command("create")
@@ -100,10 +95,8 @@ def create_group(
     name: Group,
     policy: Policies = None,
     path: Path_ = "/",
-    account: Account = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: InAccount,
 ) -> None:
     """Create a group.
 
@@ -111,12 +104,12 @@ def create_group(
 
         orcas group create readers --policy AmazonS3ReadOnlyAccess
     """
-    with iam(data, endpoint, account) as store:
+    with iam(where) as store:
         policies = [store.policy(each) for each in policy or []]
         made = store.call("CreateGroup", GroupName=name, Path=path)["Group"]
         for arn in policies:
             store.call("AttachGroupPolicy", GroupName=name, PolicyArn=arn)
-    tell({"group": name, "arn": made["Arn"]}, f"group {name} created", as_json)
+    tell({"Group": made}, f"group {name} created", where.as_json)
 
 
 add_common(group_app, "group")
@@ -126,10 +119,8 @@ add_common(group_app, "group")
 def add(
     name: Group,
     user: User,
-    account: Account = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: InAccount,
 ) -> None:
     """Add a user to a group.
 
@@ -137,24 +128,27 @@ def add(
 
         orcas group add readers alice
     """
-    with iam(data, endpoint, account) as store:
+    with iam(where) as store:
         store.call("AddUserToGroup", GroupName=name, UserName=user)
-    tell({"group": name, "user": user}, f"user {user} is in group {name}", as_json)
+    tell({"GroupName": name, "UserName": user}, f"user {user} is in group {name}", where.as_json)
 
 
 @group_app.command()
 def remove(
     name: Group,
     user: User,
-    account: Account = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: InAccount,
 ) -> None:
-    """Remove a user from a group."""
-    with iam(data, endpoint, account) as store:
+    """Remove a user from a group.
+
+    Example:
+
+        orcas group remove readers alice
+    """
+    with iam(where) as store:
         store.call("RemoveUserFromGroup", GroupName=name, UserName=user)
-    tell({"group": name, "user": user}, f"user {user} is no longer in group {name}", as_json)
+    tell({"GroupName": name, "UserName": user}, f"user {user} is no longer in group {name}", where.as_json)
 
 
 @role_app.command("create")
@@ -165,14 +159,17 @@ def create_role(
     path: Path_ = "/",
     tag: Tags = None,
     boundary: Boundary = None,
-    account: Account = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: InAccount,
 ) -> None:
-    """Create a role."""
+    """Create a role.
+
+    Example:
+
+        orcas role create auditor --trust trust.json
+    """
     document, tags = read_document(trust), [{"Key": each, "Value": value} for each, value in pairs(tag or [], "--tag")]
-    with iam(data, endpoint, account) as store:
+    with iam(where) as store:
         policies = [store.policy(each) for each in policy or []]
         bounded = None if boundary is None else store.policy(boundary)
         made = store.call(
@@ -186,7 +183,7 @@ def create_role(
         for arn in policies:
             store.call("AttachRolePolicy", RoleName=name, PolicyArn=arn)
         strangers = _strangers(store, json.loads(document))
-    tell({"role": name, "arn": made["Arn"]}, f"role {name} created", as_json)
+    tell({"Role": made}, f"role {name} created", where.as_json)
     for number in strangers:
         say(f"Account {number} in {trust} does not exist here: `orcas account list` shows those that do.", err=True)
 
@@ -213,10 +210,8 @@ add_common(role_app, "role")
 @role_app.command()
 def revoke_sessions(
     name: Annotated[str, typer.Argument(metavar="ROLE", help="Name of the role.")],
-    account: Account = None,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: InAccount,
 ) -> None:
     """End all sessions of a role that were issued until now. It can be assumed again from the next second on.
 
@@ -224,7 +219,7 @@ def revoke_sessions(
 
         orcas role revoke-sessions reader
     """
-    with iam(data, endpoint, account) as store:
+    with iam(where) as store:
         until = dt.datetime.now(dt.UTC).replace(microsecond=0) + dt.timedelta(seconds=1)
         before = until.strftime("%Y-%m-%dT%H:%M:%SZ")
         # As AWS's console writes it.
@@ -236,16 +231,19 @@ def revoke_sessions(
         }
         document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
         store.call("PutRolePolicy", RoleName=name, PolicyName="AWSRevokeOlderSessions", PolicyDocument=document)
-    tell({"role": name, "before": before}, f"sessions of role {name} from before {before} have ended", as_json)
+    tell(
+        {"RoleName": name, "TokenIssueTime": before},
+        f"sessions of role {name} from before {before} have ended",
+        where.as_json,
+    )
 
 
 @account_app.command("create")
 def create_account(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the account.")],
     key: Annotated[bool, typer.Option("--key", help="Also create an access key of its root, and print it.")] = False,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Create an account. Its root may do everything to what the account owns, and nothing to what others own.
 
@@ -253,23 +251,27 @@ def create_account(
 
         orcas account create research
     """
-    with iam(data, endpoint, None) as store:
+    with iam(where) as store:
         made = store.call("CreateAccount", AccountName=name)["Account"]
     if key:
-        with iam(data, endpoint, made["AccountId"]) as store:
-            show_key(store.call("CreateAccessKey")["AccessKey"], as_json)
+        with iam(where, made["AccountId"]) as store:
+            show_key(store.call("CreateAccessKey")["AccessKey"], where.as_json)
         return
-    shown = {"account": name, "number": made["AccountId"], "id": made["CanonicalId"]}
-    tell(shown, f"account {name} created, number {made['AccountId']}", as_json)
+    tell({"Account": made}, f"account {name} created, number {made['AccountId']}", where.as_json)
 
 
 @account_app.command("list")
-def list_accounts(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """List the accounts, with their numbers and canonical ids."""
-    with iam(data, endpoint, None) as store:
+def list_accounts(*, where: Where) -> None:
+    """List the accounts, with their numbers and canonical ids.
+
+    Example:
+
+        orcas account list
+    """
+    with iam(where) as store:
         found = list(store.all("ListAccounts", "Accounts"))
-    if as_json:
-        print_json({"accounts": found})
+    if where.as_json:
+        print_json({"Accounts": found})
         return
     print_table(
         ("Account", "Number", "Id"), [(each["AccountName"], each["AccountId"], each["CanonicalId"]) for each in found]

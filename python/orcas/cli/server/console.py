@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orcas.cli.options import Data
+from orcas.cli.options import Data, Endpoint
 from orcas.cli.server.env import Memory, in_memory
-from orcas.cli.store.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import settings_of
 from orcas.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ def console(
     """Open the web console of a running server in the browser, signed in with the root key.
 
     The link works once, within 60 seconds. Without a browser on this machine, --print prints it.
+
+    Example:
+
+        orcas console --print
     """
     import webbrowser
 

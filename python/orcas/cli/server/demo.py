@@ -12,9 +12,9 @@ from typing import Annotated, Final
 
 import typer
 
-from orcas.cli.options import Data
+from orcas.cli.options import Data, Endpoint
 from orcas.cli.output import say
-from orcas.cli.store.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import settings_of
 from orcas.errors import OrcasError
 
 _DAYS: Final = 365

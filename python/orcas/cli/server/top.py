@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from orcas.cli.options import AsJson, Data
+from orcas.cli.options import AsJson, Data, Endpoint
 from orcas.cli.output import print_json, size, table
-from orcas.cli.store.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import settings_of
 from orcas.errors import UnavailableError
 from orcas.telemetry.activity import document
 
@@ -39,6 +39,10 @@ def top(
     In a terminal, the view refreshes until Ctrl-C. Elsewhere, each update is printed as text. --json prints one update.
 
     The numbers come from the server's metrics. If the server asks for a token, set ORCAS_METRICS_TOKEN.
+
+    Example:
+
+        orcas top --once --interval 0.1
     """
     settings = settings_of(data)
     once = once or as_json

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from orcas.cli.options import AsJson, Data
+from orcas.cli.options import AsJson, Data, Where
 from orcas.cli.output import print_json, print_table, progress, say, size
-from orcas.cli.store.upkeep import Bucket, Endpoint, settings_of
+from orcas.cli.store.upkeep import Bucket, settings_of
 from orcas.errors import OrcasError, UsageError
 
 TargetEndpoint = Annotated[
@@ -106,8 +106,6 @@ def restore(
 
 def export(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="A new directory.")],
-    data: Data = None,
-    endpoint: Endpoint = None,
     bucket: Bucket = None,
     prefix: Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="Export only keys with this prefix.")] = "",
     resume: Annotated[
@@ -117,7 +115,8 @@ def export(
         bool,
         typer.Option("--skip-lost", help="Skip objects that cannot be read, and open even a badly damaged store."),
     ] = False,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Write every object to a plain file, TARGET/BUCKET/KEY, and an index to TARGET/index.jsonl.
 
@@ -143,15 +142,15 @@ def export(
     if prefix and bucket is None:
         raise UsageError("--prefix needs --bucket: name the bucket, too.")
     place = Path(os.path.abspath(Path(target).expanduser()))  # noqa: PTH100 - keeps symlinks
-    settings = settings_of(data)
-    if skip_lost and endpoint is None:
+    settings = settings_of(where.data)
+    if skip_lost and where.endpoint is None:
         settings = dataclasses.replace(settings, salvage=True)
-    with reached(settings, endpoint) as session, progress(shown=not as_json) as advance:
+    with reached(settings, where.endpoint) as session, progress(shown=not where.as_json) as advance:
         done = Export(session, place, resume, advance, skip_lost).run(bucket, os.fsencode(prefix))
         found = session.salvage
     if found is not None:
         done["salvage"] = readable_salvage(found)
-    if as_json:
+    if where.as_json:
         print_json(done)
     else:
         _print_facts(

@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import typer
 
-from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.options import Commands, Where
 from orcas.cli.output import print_json, print_table, tell
-from orcas.cli.store.upkeep import Endpoint, ask
+from orcas.cli.store.upkeep import ask
 
 events_app = Commands(help="Targets of events, and their dead letters.")
 
@@ -17,10 +17,15 @@ Name = Annotated[str, typer.Argument(metavar="TARGET", help="The name of a targe
 
 
 @events_app.command()
-def targets(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """List the targets of a running server, with their deliveries and failures."""
-    found = ask(data, endpoint, "GET", "targets")
-    if as_json:
+def targets(*, where: Where) -> None:
+    """List the targets of a running server, with their deliveries and failures.
+
+    Example:
+
+        orcas events targets
+    """
+    found = ask(where, "GET", "targets")
+    if where.as_json:
         print_json(found)
         return
     rows = [
@@ -31,10 +36,15 @@ def targets(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = Fals
 
 
 @events_app.command()
-def dead(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """List the oldest dead letters of TARGET: events that could not be delivered to it."""
-    found = ask(data, endpoint, "GET", f"targets/{quote(name, safe='')}/dead")
-    if as_json:
+def dead(name: Name, *, where: Where) -> None:
+    """List the oldest dead letters of TARGET: events that could not be delivered to it.
+
+    Example:
+
+        orcas events dead hook
+    """
+    found = ask(where, "GET", f"targets/{quote(name, safe='')}/dead")
+    if where.as_json:
         print_json(found)
         return
     rows = [(row["time"], row["bucket"], row["key"], str(row["attempts"]), row["reason"]) for row in found["dead"]]
@@ -42,17 +52,27 @@ def dead(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJs
 
 
 @events_app.command()
-def resend(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Try the dead letters of TARGET once more, the oldest first, until one fails."""
-    found = ask(data, endpoint, "POST", f"targets/{quote(name, safe='')}/resend", {})
-    tell(found, f"{found['resent']} dead letters are sent again to {name}", as_json)
+def resend(name: Name, *, where: Where) -> None:
+    """Try the dead letters of TARGET once more, the oldest first, until one fails.
+
+    Example:
+
+        orcas events resend hook
+    """
+    found = ask(where, "POST", f"targets/{quote(name, safe='')}/resend", {})
+    tell(found, f"{found['resent']} dead letters are sent again to {name}", where.as_json)
 
 
 @events_app.command()
-def discard(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Discard all dead letters of TARGET. They cannot be sent again."""
-    found = ask(data, endpoint, "POST", f"targets/{quote(name, safe='')}/discard", {})
-    tell(found, f"{found['discarded']} dead letters of {name} are gone", as_json)
+def discard(name: Name, *, where: Where) -> None:
+    """Discard all dead letters of TARGET. They cannot be sent again.
+
+    Example:
+
+        orcas events discard hook
+    """
+    found = ask(where, "POST", f"targets/{quote(name, safe='')}/discard", {})
+    tell(found, f"{found['discarded']} dead letters of {name} are gone", where.as_json)
 
 
 def add_to(app: typer.Typer) -> None:

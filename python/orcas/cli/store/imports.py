@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orcas.cli.options import AsJson, Data
+from orcas.cli.options import Where
 from orcas.cli.output import print_json, print_table, progress, say, size
-from orcas.cli.store.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import settings_of
 from orcas.errors import OrcasError, UsageError
 
 if TYPE_CHECKING:
@@ -45,9 +45,8 @@ def import_data(
     unsigned: Annotated[
         bool, typer.Option("--source-unsigned", help="The source is public: do not sign the requests to it.")
     ] = False,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Copy the objects of another S3 server, or the files of a directory, into the store.
 
@@ -76,17 +75,17 @@ def import_data(
         raise UsageError("--versions needs an S3 server as the source: leave it out.")
     if prefix and not bucket:
         raise UsageError("--prefix needs a bucket as the source: add one to the URL, or name a directory below.")
-    settings = settings_of(data)
+    settings = settings_of(where.data)
     with (
         contextlib.closing(place),
-        reached(settings, endpoint) as session,
-        progress(shown=not as_json) as advance,
+        reached(settings, where.endpoint) as session,
+        progress(shown=not where.as_json) as advance,
     ):
         buckets = target_of(target, bucket, place)
         done = Import(session, place, threads, advance, dry_run=dry_run).run(buckets, os.fsencode(prefix), versions)
     if not isinstance(place, ServerSource) and place.left_out:
         done.not_kept["symbolic link or special file"] = place.left_out
-    _show(done, as_json)
+    _show(done, where.as_json)
     if done.failed:
         first = done.failures[0]
         raise OrcasError(

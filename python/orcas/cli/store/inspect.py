@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from orcas.cli.options import Data
+from orcas.cli.options import Data, among
 from orcas.cli.output import print_table, say
 from orcas.cli.store.upkeep import Bucket, settings_of
 from orcas.errors import OrcasError, UsageError
@@ -24,6 +24,16 @@ _PARTS: Final = ("log", "packs", "journal")
 _UNREADABLE: Final = "unreadable"
 # Fields that have a place of their own in a line.
 _PLACED: Final = ("file", "byte", "sequence", "kind")
+
+
+Part = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[log|packs|journal]",
+        autocompletion=among(*_PARTS),
+        help="What to show; all files in brief if omitted.",
+    ),
+]
 
 
 @dataclass
@@ -47,9 +57,7 @@ class _Sum:
 
 
 def inspect(
-    part: Annotated[
-        str | None, typer.Argument(metavar="[log|packs|journal]", help="What to show; all files in brief if omitted.")
-    ] = None,
+    part: Part = None,
     data: Data = None,
     bucket: Bucket = None,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only this key.")] = None,

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.options import AsJson, Commands, Data, Where
 from orcas.cli.output import print_json, print_table, tell
-from orcas.cli.store.upkeep import Endpoint, ask, settings_of
+from orcas.cli.store.upkeep import ask, settings_of
 from orcas.errors import ConfigurationError, OrcasError, UsageError
 from orcas.settings.values import SCRYPT_N
 
@@ -26,9 +26,8 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, slashes, underscores and hyphens.")] = (
         _DEFAULT
     ),
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Create the key NAME (default: orcas/s3). If the store has no keyring yet, one is created, with the key orcas/s3.
 
@@ -41,21 +40,26 @@ def create(
     from orcas.control.files import KEYRING_NAMES
     from orcas.tools.reach import reached
 
-    settings = settings_of(data)
+    settings = settings_of(where.data)
     given = settings.master_key is not None or settings.master_passphrase is not None
     had_keyring = any((settings.data / file).exists() for file in KEYRING_NAMES)
-    with reached(settings, endpoint, keyring_required=given) as session:
+    with reached(settings, where.endpoint, keyring_required=given) as session:
         # A keyring that was created just now has it already.
         if not (name == _DEFAULT and given and not had_keyring and not session.is_remote):
             session.admin("POST", "keys", {"name": name})
-    tell({"key": name}, f"key {name} created", as_json)
+    tell({"key": name}, f"key {name} created", where.as_json)
 
 
 @key_app.command("list")
-def list_keys(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """List the keys, including destroyed ones."""
-    found = ask(data, endpoint, "GET", "keys")
-    if as_json:
+def list_keys(*, where: Where) -> None:
+    """List the keys, including destroyed ones.
+
+    Example:
+
+        orcas key list
+    """
+    found = ask(where, "GET", "keys")
+    if where.as_json:
         print_json(found)
         return
     rows = [
@@ -66,24 +70,39 @@ def list_keys(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = Fa
 
 
 @key_app.command()
-def rotate(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Add a version to a key, and wrap its data keys again. No content is rewritten."""
-    _act("rotate", name, data, endpoint)
-    tell({"key": name}, f"key {name} rotated", as_json)
+def rotate(name: Name, *, where: Where) -> None:
+    """Add a version to a key, and wrap its data keys again. No content is rewritten.
+
+    Example:
+
+        orcas key rotate orcas/s3
+    """
+    _act("rotate", name, where)
+    tell({"key": name}, f"key {name} rotated", where.as_json)
 
 
 @key_app.command()
-def disable(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Stop using a key. Content that needs it can be neither read nor written until the key is enabled again."""
-    _act("disable", name, data, endpoint)
-    tell({"key": name}, f"key {name} disabled", as_json)
+def disable(name: Name, *, where: Where) -> None:
+    """Stop using a key. Content that needs it can be neither read nor written until the key is enabled again.
+
+    Example:
+
+        orcas key disable reports
+    """
+    _act("disable", name, where)
+    tell({"key": name}, f"key {name} disabled", where.as_json)
 
 
 @key_app.command()
-def enable(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Use a disabled key again."""
-    _act("enable", name, data, endpoint)
-    tell({"key": name}, f"key {name} enabled", as_json)
+def enable(name: Name, *, where: Where) -> None:
+    """Use a disabled key again.
+
+    Example:
+
+        orcas key enable reports
+    """
+    _act("enable", name, where)
+    tell({"key": name}, f"key {name} enabled", where.as_json)
 
 
 @key_app.command()
@@ -95,13 +114,16 @@ def destroy(
         bool, typer.Option("--lose-content", help="Destroy it even if content needs it, which is then lost.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    data: Data = None,
-    endpoint: Endpoint = None,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Destroy a key after a waiting period. Until then it is not used, and `orcas key cancel` keeps it.
 
     Content that needs the key is then lost for good. Old backups still have the key, and open with the master key.
+
+    Example:
+
+        orcas key destroy reports --after 30
     """
     if not now and not 7 <= after <= 30:
         raise UsageError(f"--after must be from 7 to 30 days, not {after}; --now destroys the key at once.")
@@ -111,27 +133,36 @@ def destroy(
             raise UsageError("Destroying a key needs a confirmation: use a terminal, or --yes.")
         if not typer.confirm(f"Destroy the key {name} {when}? Content that needs it is lost then.", err=True):
             raise OrcasError(f"The key {name} is kept: answer y to destroy it.")
-    _act("destroy", name, data, endpoint, {"days": 0 if now else after, "lose_content": lose_content})
+    _act("destroy", name, where, {"days": 0 if now else after, "lose_content": lose_content})
     done = f"key {name} is destroyed" if now else f"key {name} will be destroyed {when}"
-    tell({"key": name, "days": 0 if now else after}, done, as_json)
+    tell({"key": name, "days": 0 if now else after}, done, where.as_json)
 
 
 @key_app.command()
-def cancel(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Cancel the destruction of a key. The key is then disabled."""
-    _act("cancel", name, data, endpoint)
-    tell({"key": name}, f"key {name} is kept, and disabled", as_json)
+def cancel(name: Name, *, where: Where) -> None:
+    """Cancel the destruction of a key. The key is then disabled.
+
+    Example:
+
+        orcas key cancel reports
+    """
+    _act("cancel", name, where)
+    tell({"key": name}, f"key {name} is kept, and disabled", where.as_json)
 
 
 @key_app.command("accept-older")
-def accept_older(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+def accept_older(*, where: Where) -> None:
     """Use an older keyring that was put back, if no newer copy can be restored.
 
     Before that, only content whose keys it has can be read, and nothing can be encrypted or changed. Content under keys
     of newer copies stays unreadable.
+
+    Example:
+
+        orcas key accept-older
     """
-    ask(data, endpoint, "POST", "keys/accept-older")
-    tell({}, "the older keyring was accepted: newer copies are no longer valid", as_json)
+    ask(where, "POST", "keys/accept-older")
+    tell({}, "the older keyring was accepted: newer copies are no longer valid", where.as_json)
 
 
 @key_app.command("set-master")
@@ -173,12 +204,12 @@ def set_master(
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} cannot be read: {error}; name a file that this user can read.") from None
     order: dict[str, Any] = {"passphrase" if key_file is None else "key": secret}
-    ask(data, None, "PUT", "keys/master", order | ({} if scrypt_n is None else {"scrypt_n": scrypt_n}))
+    ask(Where(data), "PUT", "keys/master", order | ({} if scrypt_n is None else {"scrypt_n": scrypt_n}))
     tell({}, "master key changed: the next start needs the new one", as_json)
 
 
-def _act(action: str, name: str, data: str | None, endpoint: str | None, more: dict[str, Any] | None = None) -> None:
-    ask(data, endpoint, "POST", "keys/action", {"key": name, "action": action, **(more or {})})
+def _act(action: str, name: str, where: Where, more: dict[str, Any] | None = None) -> None:
+    ask(where, "POST", "keys/action", {"key": name, "action": action, **(more or {})})
 
 
 def add_to(app: typer.Typer) -> None:

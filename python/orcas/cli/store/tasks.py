@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import typer
 
-from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.options import Commands, Where
 from orcas.cli.output import print_json, print_table, say, show_tasks, waiting
-from orcas.cli.store.upkeep import Endpoint, ask, settings_of
+from orcas.cli.store.upkeep import ask, opened
 
 tasks_app = Commands(help="Periodic tasks: list them, or run one now.")
 
@@ -17,10 +17,15 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a task, a
 
 
 @tasks_app.command("list")
-def list_tasks(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """List the periodic tasks of a server: the last run of each, its failures, and the next run."""
-    found = ask(data, endpoint, "GET", "tasks")
-    if as_json:
+def list_tasks(*, where: Where) -> None:
+    """List the periodic tasks of a server: the last run of each, its failures, and the next run.
+
+    Example:
+
+        orcas tasks list
+    """
+    found = ask(where, "GET", "tasks")
+    if where.as_json:
         print_json(found)
         return
     show_tasks(found["tasks"])
@@ -30,17 +35,20 @@ def list_tasks(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = F
 
 
 @tasks_app.command()
-def run(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+def run(name: Name, *, where: Where) -> None:
     """Run a task now, wait for its end, and show what it did.
 
     If the task is already running, the new run begins when that one is over. Exit code 1: the run failed.
+
+    Example:
+
+        orcas tasks run lifecycle
     """
-    from orcas.tools.reach import reached
     from orcas.tools.work import run_job
 
-    with reached(settings_of(data), endpoint) as session, waiting(shown=not as_json) as advance:
+    with opened(where) as session, waiting(shown=not where.as_json) as advance:
         done = run_job(session, f"task {name}", lambda _: advance(name), path=f"tasks/{quote(name, safe='')}")
-    if as_json:
+    if where.as_json:
         print_json(done)
     elif done:
         rows = [(what, ", ".join(value) if isinstance(value, list) else value) for what, value in done.items()]

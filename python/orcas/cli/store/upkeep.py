@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orcas.cli.options import AsJson, Data
+from orcas.cli.options import Where
 from orcas.cli.output import print_json, print_table, progress, say, show_tasks, size, waiting
 from orcas.cli.store.report import show_report
 from orcas.settings.config import Settings, resolve
 from orcas.telemetry import logs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from orcas.cli.output import Advance
     from orcas.edge import CheckOptions
+    from orcas.tools.session import Session
 
 _SHOWN_MAX = 20
 
-Endpoint = Annotated[
-    str | None,
-    typer.Option("--endpoint", metavar="URL", help="URL of a running server; its keys come from the AWS_* variables."),
-]
 Bucket = Annotated[str | None, typer.Option("--bucket", metavar="NAME", help="Only this bucket.")]
 
 
@@ -34,30 +33,39 @@ def settings_of(data: str | None) -> Settings:
     return settings
 
 
-def ask(
-    data: str | None, endpoint: str | None, method: str, path: str, order: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """The answer of the admin API of a store, running or not."""
+@contextlib.contextmanager
+def opened(where: Where) -> Iterator[Session]:
+    """A session with a store, running or not."""
     from orcas.tools.reach import reached
 
-    with reached(settings_of(data), endpoint) as session:
+    with reached(settings_of(where.data), where.endpoint) as session:
+        yield session
+
+
+def ask(where: Where, method: str, path: str, order: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The answer of the admin API of a store, running or not."""
+    with opened(where) as session:
         return session.admin(method, path, order)
 
 
-def stats(data: Data = None, endpoint: Endpoint = None, bucket: Bucket = None, as_json: AsJson = False) -> None:
+def stats(bucket: Bucket = None, *, where: Where) -> None:
     """Show what the store contains and how much space it uses.
 
     *Logical* is the total size of all objects. *Stored* counts identical content only once, and *shared* is the
     difference. *Dead* is content that nothing refers to any more; reclamation will remove it.
+
+    Example:
+
+        orcas stats --bucket photos
     """
     from orcas.tools.session import no_bucket
 
-    shown = ask(data, endpoint, "GET", "stats")
+    shown = ask(where, "GET", "stats")
     if bucket is not None:
         shown["buckets"] = [entry for entry in shown["buckets"] if entry["name"] == bucket]
         if not shown["buckets"]:
             raise no_bucket(bucket)
-    if as_json:
+    if where.as_json:
         print_json(shown)
         return
     rows = [
@@ -84,23 +92,26 @@ def stats(data: Data = None, endpoint: Endpoint = None, bucket: Bucket = None, a
             show_tasks(shown["tasks"])
 
 
-def gc(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+def gc(*, where: Where) -> None:
     """Remove content that nothing refers to any more, and free its space where that needs no rewriting.
 
     A running server does this by itself soon after a deletion, so there may be nothing left to do. The output therefore
     also shows what the server has removed since it started. Objects of up to 256 bytes are stored inside log records;
     compact frees their space.
+
+    Example:
+
+        orcas gc
     """
-    _reclaim("gc", data, endpoint, as_json)
+    _reclaim("gc", where)
 
 
 def compact(
-    data: Data = None,
-    endpoint: Endpoint = None,
     seal: Annotated[
         bool, typer.Option("--seal", help="First seal everything that is stored without encryption, with orcas/s3.")
     ] = False,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Do what gc does, and rewrite files that hold dead records or chunks.
 
@@ -108,26 +119,29 @@ def compact(
     versions stay what they are. Then all files are rewritten without the unencrypted content. This needs the master key,
     and free space: at most as much as the content takes. It can be interrupted and repeated at any time. Exit code 1:
     something is still unencrypted.
+
+    Example:
+
+        orcas compact
     """
     if seal:
         from orcas.cli.store.seal import seal_stored
 
-        seal_stored(settings_of(data), endpoint, as_json=as_json)
+        seal_stored(settings_of(where.data), where.endpoint, as_json=where.as_json)
         return
-    _reclaim("compact", data, endpoint, as_json)
+    _reclaim("compact", where)
 
 
-def _reclaim(kind: str, data: str | None, endpoint: str | None, as_json: bool) -> None:
-    from orcas.tools.reach import reached
+def _reclaim(kind: str, where: Where) -> None:
     from orcas.tools.work import run_job
 
-    with reached(settings_of(data), endpoint) as session, progress(shown=not as_json) as advance:
+    with opened(where) as session, progress(shown=not where.as_json) as advance:
         done = run_job(session, kind, lambda state: advance(kind, state["total"]["moved_bytes"], 0))
         served = session.is_remote
     if not served:
         # The store was opened for this command, so what its background thread has removed also counts.
         done |= done["since_start"]
-    if as_json:
+    if where.as_json:
         print_json(done)
         return
     columns = [done, done["since_start"]] if served else [done]
@@ -142,23 +156,26 @@ def _reclaim(kind: str, data: str | None, endpoint: str | None, as_json: bool) -
     print_table(("", "now", "since the server started") if served else ("", kind), rows, right=1)
 
 
-def lifecycle(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+def lifecycle(*, where: Where) -> None:
     """Apply the lifecycle rules of all buckets now: remove what has expired.
 
     A running server does this by itself every ORCAS_LIFECYCLE_INTERVAL_SEC seconds. `orcas tasks run lifecycle` does
     the same.
+
+    Example:
+
+        orcas lifecycle
     """
-    from orcas.tools.reach import reached
     from orcas.tools.work import run_job
 
-    with reached(settings_of(data), endpoint) as session, waiting(shown=not as_json) as advance:
+    with opened(where) as session, waiting(shown=not where.as_json) as advance:
         done = run_job(
             session,
             "lifecycle",
             lambda state: advance(f"lifecycle: {state['total']['seen']} versions and uploads looked at"),
             path="lifecycle/run",
         )
-    if as_json:
+    if where.as_json:
         print_json(done)
         return
     rows = [
@@ -174,8 +191,6 @@ def lifecycle(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = Fa
 
 
 def fsck(
-    data: Data = None,
-    endpoint: Endpoint = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="First rebuild the index from the log; the store must be stopped.")
     ] = False,
@@ -186,7 +201,8 @@ def fsck(
     threads: Annotated[
         int, typer.Option("--threads", metavar="N", min=1, max=64, help="Number of threads that read content.")
     ] = 2,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
     """Read the whole store, and check it against its checksums and the index.
 
@@ -199,32 +215,42 @@ def fsck(
     A stopped store is checked without opening it. A running store is checked while it serves requests.
 
     With the master key in the settings, the tags of encrypted content are verified, too.
+
+    Example:
+
+        orcas fsck --no-content
     """
     options: CheckOptions = {"read_content": not no_content, "threads": threads, "bytes_per_sec": 0}
-    with progress(shown=not as_json) as advance:
-        report = _check(settings_of(data), endpoint, options, advance, repair=repair, accept_loss=accept_loss)
-    show_report(report, as_json=as_json)
+    with progress(shown=not where.as_json) as advance:
+        report = _check(
+            settings_of(where.data), where.endpoint, options, advance, repair=repair, accept_loss=accept_loss
+        )
+    show_report(report, as_json=where.as_json)
 
 
 def scrub(
-    data: Data = None,
-    endpoint: Endpoint = None,
     now: Annotated[bool, typer.Option("--now", help="Check everything now, at the rate of the scrub.")] = False,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> None:
-    """Show the progress of the background scrub, which rereads the whole store continuously to find damage early."""
+    """Show the progress of the background scrub, which rereads the whole store continuously to find damage early.
+
+    Example:
+
+        orcas scrub
+    """
     from orcas.tools.reach import reached
 
-    settings = settings_of(data)
+    settings = settings_of(where.data)
     if now:
         options: CheckOptions = {"read_content": True, "threads": 1, "bytes_per_sec": settings.scrub_bytes_per_sec}
-        with progress(shown=not as_json) as advance:
-            report = _check(settings, endpoint, options, advance, repair=False)
-        show_report(report, as_json=as_json)
+        with progress(shown=not where.as_json) as advance:
+            report = _check(settings, where.endpoint, options, advance, repair=False)
+        show_report(report, as_json=where.as_json)
         return
-    with reached(settings, endpoint) as session:
+    with reached(settings, where.endpoint) as session:
         state = session.admin("GET", "scrub")
-    if as_json:
+    if where.as_json:
         print_json(state)
         return
     print_table(

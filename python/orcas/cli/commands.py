@@ -12,6 +12,8 @@ from orcas.cli.app import new_app, print_version
 from orcas.cli.buckets import moves, origins, quotas, settings, snapshots, usage
 from orcas.cli.identities import audit, credentials, policies, users
 from orcas.cli.identities import keys as access_keys
+from orcas.cli.objects import copies as object_copies
+from orcas.cli.objects import lists, removal
 from orcas.cli.options import AsJson, Commands, among
 from orcas.cli.output import print_json, print_table
 from orcas.cli.server import bench, console, demo, env, localstack, minio, running, top
@@ -25,14 +27,16 @@ config_app = Commands(help="Show the settings.")
 app.add_typer(config_app, name="config")
 
 for module in (
-    env, console, upkeep, inspect, tasks, copies, imports, moves, snapshots, keys, events, top, usage, quotas, origins,
-    settings, bench, running, demo, minio, localstack, users, access_keys, policies, credentials, audit,
+    object_copies, lists, removal, env, console, upkeep, inspect, tasks, copies, imports, moves, snapshots, keys,
+    events, top, usage, quotas, origins, settings, bench, running, demo, minio, localstack, users, access_keys, policies,
+    credentials, audit,
 ):  # fmt: skip
     module.add_to(app)
 
 # Under which heading of the help each command is.
 _PANELS: Final = {
     "Server": ("serve", "minio", "localstack", "run", "env", "console", "demo", "top", "bench", "version", "config"),
+    "Objects": ("ls", "cp", "cat", "rm", "mb", "rb", "presign"),
     "Buckets": ("move", "fork", "usage", "snapshot", "quota", "origin", "settings"),
     "Identities": ("account", "user", "group", "role", "access-key", "policy", "credentials", "audit"),
     "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),

@@ -112,7 +112,9 @@ def progress(*, shown: bool = True) -> Iterator[Advance]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    # Redirected, lines for a file or a pipe would go to the terminal as well.
+    redirected = sys.stdout.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=redirected) as bars:
         bar = bars.add_task("", total=None)
 
         def advance(what: str, done: int, total: int) -> None:

@@ -555,6 +555,12 @@ def _home(variable: str, fallback: str) -> Path | None:
     return None
 
 
+def state_directory() -> Path | None:
+    """Where a command keeps what it needs in order to continue when it is run again; None: nowhere."""
+    home = _home("XDG_STATE_HOME", ".local/state")
+    return None if home is None else home / "orcas"
+
+
 def _default_data(*, in_memory: bool) -> Path:
     home = _home("XDG_DATA_HOME", ".local/share")
     if home is None and not in_memory:

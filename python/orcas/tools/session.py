@@ -320,6 +320,16 @@ class Session:
         with self.transport.exchange(method, raw_path, query, headers, body) as answer:
             yield answer
 
+    def presigned(self, raw_path: str, seconds: int) -> str:
+        """Path and query of a link by which anyone can get what is at a path for some time."""
+        from orcas.console.signing import Keys, presign
+
+        assert self._keys is not None, "links are signed"
+        token = next((value.decode() for name, value in self._headers if name == b"x-amz-security-token"), None)
+        host = [("host", self.transport.host)]
+        query = presign(Keys(*self._keys, token), self._region, ("GET", raw_path, {}), host, seconds)
+        return f"{raw_path}?{query}"
+
     def admin(self, method: str, path: str, order: dict[str, Any] | None = None) -> dict[str, Any]:
         """A request to the admin API; `path` without its prefix, with its query.
 

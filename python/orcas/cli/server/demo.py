@@ -28,7 +28,7 @@ pictures/  a PNG image
 logs/      twelve small files, one for each month
 
 Look at the versions: aws s3api list-object-versions --bucket {bucket} --prefix reports/
-Remove it all:        aws s3 rb --force s3://{bucket}   (and its versions, in the same way as on AWS)
+Remove it all:        orcas rb s3://{bucket} --force --all-versions
 """
 _VERSIONING: Final = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 
@@ -78,7 +78,7 @@ def demo(
             put(f"/logs/2026/{month:02}.log", f"2026-{month:02}-01 all is well\n".encode() * 20, kind="text/plain")
         with session.request("DELETE", f"/{bucket}/reports/2026/withdrawn.txt") as answer:
             answer.read()
-    say(f"bucket {bucket} created; try: aws s3 ls --recursive s3://{bucket}")
+    say(f"bucket {bucket} created; try: orcas ls -r s3://{bucket}")
 
 
 def _table() -> bytes:

@@ -1,0 +1,1 @@
+"""Commands for objects, in the words of `aws s3`."""

@@ -33,7 +33,7 @@ from orcas.admin.routes.targets import add_targets
 from orcas.admin.routes.tasks import add_tasks
 from orcas.admin.routes.testing import add_testing
 from orcas.admin.routes.usage import add_usage
-from orcas.admin.tools import Tools
+from orcas.admin.tools import Tools, totals_of
 from orcas.edge import Core, Refusal, StoreError
 from orcas.telemetry.reports import note_cause
 
@@ -127,8 +127,10 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _stats(core: Core) -> dict[str, Any]:
+    found = core.stats()
     return {
-        **core.stats(),
+        **found,
+        "totals": totals_of(**found["totals"]),
         "reclaim": core.reclaim_progress(),
         "lifecycle": core.lifecycle_progress(),
         "events": core.events(),

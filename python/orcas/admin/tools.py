@@ -189,6 +189,11 @@ class Tools:
         return Work(run, lambda: describe(progress), progress.cancel)
 
 
+def totals_of(logical: int, stored: int, dead: int) -> dict[str, int]:
+    """The content of the store in bytes. `shared` is what sharing saves, as in the metrics: logical less stored bytes."""
+    return {"logical": logical, "stored": stored, "shared": max(0, logical - stored), "dead": dead}
+
+
 def describe(progress: CheckProgress) -> dict[str, Any]:
     """The progress of a check, for JSON."""
     return {"phase": progress.phase, "done_bytes": progress.done_bytes, "total_bytes": progress.total_bytes}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from fastapi import FastAPI, Query, Response
 
 from orcas.admin.routes.orders import Name
-from orcas.admin.tools import Tools
+from orcas.admin.tools import Tools, totals_of
 from orcas.admin.watching.about import parts, settings_table
 from orcas.admin.watching.causes import CAUSES
 from orcas.edge import Refusal
@@ -78,7 +78,8 @@ def add_server(app: FastAPI, tools: Callable[[], Tools], around: Callable[[], Ar
         store = files["log_allocated"] + files["pack_allocated"] + files["index_bytes"] + files["index_wal_bytes"]
         return {
             "total": found.total, "free": found.free, "reserve": around().settings.disk_reserve, "store": store,
-            "others": max(0, found.total - found.free - store), "files": dict(files), "content": dict(stats["totals"]),
+            "others": max(0, found.total - found.free - store), "files": dict(files),
+            "content": totals_of(**stats["totals"]),
         }  # fmt: skip
 
 

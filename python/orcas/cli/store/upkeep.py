@@ -51,8 +51,8 @@ def ask(where: Where, method: str, path: str, order: dict[str, Any] | None = Non
 def stats(bucket: Bucket = None, *, where: Where) -> None:
     """Show what the store contains and how much space it uses.
 
-    *Logical* is the total size of all objects. *Stored* counts identical content only once, and *shared* is the
-    difference. *Dead* is content that nothing refers to any more; reclamation will remove it.
+    *Logical* is the total size of all objects. *Stored* counts identical content only once, and what sharing saves is
+    the difference. *Dead* is content that nothing refers to any more; reclamation will remove it.
 
     Example:
 
@@ -72,7 +72,7 @@ def stats(bucket: Bucket = None, *, where: Where) -> None:
         (entry["name"], entry["objects"], *(size(entry[name]) for name in ("bytes", "logical", "stored", "shared")))
         for entry in shown["buckets"]
     ]
-    print_table(("Bucket", "Objects", "Bytes", "Logical", "Stored", "Shared"), rows, right=1)
+    print_table(("Bucket", "Objects", "Bytes", "Logical", "Stored", "Saved by sharing"), rows, right=1)
     if bucket is None:
         totals, files = shown["totals"], shown["files"]
         print_table(
@@ -80,6 +80,7 @@ def stats(bucket: Bucket = None, *, where: Where) -> None:
             [
                 ("logical", size(totals["logical"]), ""),
                 ("stored", size(totals["stored"]), ""),
+                ("saved by sharing", size(totals["shared"]), ""),
                 ("dead", size(totals["dead"]), ""),
                 (f"log ({files['log_files']} files)", size(files["log_bytes"]), size(files["log_allocated"])),
                 (f"packs ({files['packs']} files)", size(files["pack_bytes"]), size(files["pack_allocated"])),

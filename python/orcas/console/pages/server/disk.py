@@ -60,7 +60,6 @@ async def show(request: Request) -> Response:
         request, "server/disk.html", disk=disk, parts=parts, picture=picture,
         files=files, content=content, buckets=found, others=len(stats["buckets"]) - len(found), chosen=chosen,
         uploads=uploads, measured=_MEASURED_MAX, verdict=verdict(disk, found),
-        shared=max(0, content["logical"] - content["stored"]),
     )  # fmt: skip
 
 

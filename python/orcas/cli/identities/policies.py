@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 from pathlib import Path
@@ -20,6 +21,10 @@ policy_app = Commands(help="Policies: create, change and delete them, check them
 
 _KINDS: Final = ("identity", "bucket", "session", "boundary", "trust")
 _DECISIONS: Final = {"allowed": "allowed", "explicitDeny": "denied by a statement", "implicitDeny": "not allowed"}
+
+# Actions that are not called as an operation.
+_LISTS: Final = ("ListAllMyBuckets", "ListBucket", "ListBucketMultipartUploads", "ListBucketVersions")
+_SIMILARITY_MIN: Final = 0.6
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the policy.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, in AWS's language, as JSON.")]
@@ -245,15 +250,28 @@ def explain(
 
 def _check_action(action: str) -> None:
     """Refuse a word that cannot be an action, and an action that S3 does not have: no statement would ever allow it."""
+    if not _is_action(action):
+        raise UsageError(f"There is no action {action}{_closest_action(action)}")
+
+
+def _is_action(action: str) -> bool:
     from orcas.edge import check_policy
 
     statement = {"Effect": "Allow", "Action": action, "Resource": "*"}
     try:
-        is_known = not check_policy(json.dumps({"Statement": [statement]}), "identity")
+        return not check_policy(json.dumps({"Statement": [statement]}), "identity")
     except ValueError:
-        is_known = False
-    if not is_known:
-        raise UsageError(f"There is no action {action}: name one such as s3:GetObject.")
+        return False
+
+
+def _closest_action(action: str) -> str:
+    """The end of a message about an unknown action: most actions are called as an operation, or as one on a version."""
+    from orcas.edge import OPERATIONS
+
+    names = {name.lower(): name for operation in (*OPERATIONS, *_LISTS) for name in (operation, f"{operation}Version")}
+    close = difflib.get_close_matches(action.rpartition(":")[2].lower(), names, n=len(names), cutoff=_SIMILARITY_MIN)
+    known = next((names[name] for name in close if _is_action(f"s3:{names[name]}")), None)
+    return ": name one such as s3:GetObject." if known is None else f": did you mean s3:{known}?"
 
 
 def _bucket(store: Iam, arn: str) -> tuple[str | None, str | None]:

@@ -78,8 +78,17 @@ def test_options_give_port_keys_and_tls() -> None:
 def test_development_has_the_keys_of_clients_or_published_ones() -> None:
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": ""}
     for variables, expected in ((keys, "test"), ({"AWS_ACCESS_KEY_ID": ""}, DEV_ACCESS_KEY)):
-        shown, _ = shown_by("--dev", **variables)
-        assert shown["AWS_ACCESS_KEY_ID"] == expected
+        shown, said = shown_by("--dev", **variables)
+        assert (shown["AWS_ACCESS_KEY_ID"], said) == (expected, "")
+    # A key that a server cannot have for its own is not taken, and not silently.
+    for variables, why in (
+        (keys | {"AWS_SESSION_TOKEN": "t"}, "AWS_SESSION_TOKEN says that they are temporary"),
+        (keys | {"AWS_SECRET_ACCESS_KEY": ""}, "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set"),
+        (keys | {"AWS_ACCESS_KEY_ID": "a/b"}, "AWS_ACCESS_KEY_ID is not"),
+    ):
+        shown, said = shown_by("--dev", **variables)
+        assert shown["AWS_ACCESS_KEY_ID"] == DEV_ACCESS_KEY
+        assert said.startswith(f"orcas: The server takes the published keys, not those of the environment: {why}")
 
 
 def test_settings_by_variable_count_and_stay_with_the_server(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from orcas.cli.app import AnyDate, Dev, SelfSigned
 from orcas.cli.options import Port
 from orcas.errors import UnavailableError, UsageError, because
 from orcas.process.failures import EXIT_NOT_FOUND
-from orcas.settings.config import child_environment, resolve, set_by_variables, variable_name
+from orcas.settings.config import child_environment, resolve, set_by_variables, unlike_a_root_key, variable_name
 
 # As a shell says it: a signal has ended it.
 _BY_SIGNAL = 128
@@ -90,6 +90,9 @@ def _chosen(options: dict[str, object]) -> dict[str, object]:
     for name in set_by_variables():
         if name in _NOT_TAKEN:
             sys.stderr.write(f"orcas: {variable_name(name)} does not count for this server: {_NOT_TAKEN[name]}.\n")
+    # Those of the environment would have been taken.
+    if resolved.sources.get("root_access_key") == "--dev" and (reason := unlike_a_root_key()) is not None:
+        sys.stderr.write(f"orcas: The server takes the published keys, not those of the environment: {reason}.\n")
     chosen = {
         name: getattr(resolved.settings, name) for name, source in resolved.sources.items() if source != "default"
     }

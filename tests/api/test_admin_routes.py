@@ -99,6 +99,8 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
         ),
     ),
     ("GET", "/about"): Row(),
+    # The server is that of the tests.
+    ("POST", "/stop"): Row(status=409),
     ("GET", "/licences"): Row(),
     ("GET", "/settings"): Row(),
     ("GET", "/history"): Row(),

@@ -36,6 +36,12 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "backup": ("{new}",),
     "export": ("{new}",),
     "move": ("a/b", "a/c"),
+    "cp": ("s3://photos/a", "-"),
+    "cat": ("s3://photos/a",),
+    "rm": ("s3://photos/a",),
+    "mb": ("s3://photos",),
+    "rb": ("s3://photos",),
+    "presign": ("s3://photos/a",),
     "quota set": ("photos", "--objects", "1"),
     "key create": ("name",),
     "key destroy": ("name", "--yes"),
@@ -67,7 +73,7 @@ SOME: Final = (
 )
 SERVERS: Final = (("serve", "-p", "0"), ("serve", "-p", "0", "--salvage"))
 # These ask only whether a server has the store open, or make a new store.
-OPENS_NOTHING: Final = {"console", "top", "bench", "restore"}
+OPENS_NOTHING: Final = {"console", "top", "bench", "restore", "status", "stop"}
 
 
 def leaves(found: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -158,6 +158,6 @@ def test_the_space_of_what_nothing_has_is_freed(serve: Serve, data: Path) -> Non
             s3.delete_bucket(Bucket=bucket)
         document("gc", "--data", data)
         totals = document("stats", "--data", data)["totals"]
-        assert totals == {"logical": 0, "stored": 0, "dead": 0}
+        assert totals == {"logical": 0, "stored": 0, "shared": 0, "dead": 0}
     report = document("fsck", "--data", data)
     assert report["findings"] == []

@@ -29,7 +29,7 @@ RECLAIMED = {"blobs", "condemned_bytes", "punched_bytes", "moved_bytes", "log_fi
 def shown(data: Path, *arguments: str) -> dict[str, Any]:
     stats: dict[str, Any] = document("stats", "--data", data, *arguments)
     assert set(stats) == {"store", "buckets", "totals", "files", "pools", "reclaim", "lifecycle", "events", "tasks"}
-    assert set(stats["totals"]) == {"logical", "stored", "dead"}
+    assert set(stats["totals"]) == {"logical", "stored", "shared", "dead"}
     assert set(stats["files"]) == {
         "log_files", "log_bytes", "log_allocated", "packs", "pack_bytes", "pack_allocated", "index_bytes", "index_wal_bytes",
     }  # fmt: skip
@@ -64,7 +64,7 @@ def test_stats_say_what_is_stored_and_shared(serve: Serve, data: Path) -> None:
         "shared": 1_200_000,
     }  # fmt: skip
     assert (empty["name"], empty["objects"], empty["stored"]) == ("empty", 0, 0)
-    assert stats["totals"] == {"logical": 1_501_000, "stored": 301_000, "dead": 0}
+    assert stats["totals"] == {"logical": 1_501_000, "stored": 301_000, "shared": 1_200_000, "dead": 0}
     with serve():
         assert shown(data)["totals"] == stats["totals"]
         assert [bucket["name"] for bucket in shown(data, "--bucket", "empty")["buckets"]] == ["empty"]

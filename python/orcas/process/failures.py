@@ -21,6 +21,8 @@ from orcas.telemetry.logs import redact, visible
 EXIT_FAILED: Final = 1
 # `orcas policy explain`: the request is not allowed.
 EXIT_NOT_ALLOWED: Final = 3
+# `orcas status`: no server has the store open.
+EXIT_NOT_RUNNING: Final = 3
 # The exit codes that a shell reports for a command that does not exist, for SIGINT and for SIGPIPE.
 EXIT_NOT_FOUND: Final = 127
 EXIT_INTERRUPTED: Final = 130

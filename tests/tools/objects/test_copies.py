@@ -251,33 +251,41 @@ def test_an_upload_that_was_interrupted_continues(
         assert list((Path(orcas.variables["XDG_STATE_HOME"]) / "orcas" / "uploads").iterdir()) == []
 
 
-def test_etags_that_say_nothing_leave_the_checksums(orcas: Command) -> None:
+def test_etags_that_say_nothing_leave_the_checksums(
+    s3: Any, bucket: str, orcas: Command, target: Target, through: Any
+) -> None:
+    for key, given in (("sha", {"ChecksumAlgorithm": "SHA256"}), ("crc", {"ChecksumAlgorithm": "CRC32"})):
+        s3.put_object(Bucket=bucket, Key=key, Body=content(1000), **given)
+    bent = False
+
+    def tamper(method: str, path: str, answer: Answer) -> None:
+        if f"/{bucket}/" in path:
+            answer.headers.append(("x-amz-server-side-encryption", "aws:kms"))
+        if bent and method == "GET":
+            answer.body = answer.body[:-1] + b"?"
+
+    with tampering(target.server.endpoint, tamper) as proxy, through(proxy.url) as there:
+        for key in ("sha", "crc"):
+            assert there.json("cp", f"s3://{bucket}/{key}", key)["Unverified"] == 0
+            assert (orcas.directory / key).read_bytes() == content(1000)
+        bent = True
+        for key in ("sha", "crc"):
+            assert "do not match" in there("cp", f"s3://{bucket}/{key}", f"wrong-{key}", code=1)
+    assert names(orcas.directory) == ["crc", "sha"]
+
+
+def test_what_nothing_verifies_is_said(orcas: Command) -> None:
+    """Orcas stores neither MD5 nor checksums of what it encrypts with SSE-KMS. Uploads are compared by their signature."""
     with running(None, master_key=MASTER_KEY) as sealed:
-        s3 = sealed.client(request_checksum_calculation="when_required")
-        s3.create_bucket(Bucket="sealed")
+        sealed.client().create_bucket(Bucket="sealed")
         keys = {"AWS_ACCESS_KEY_ID": sealed.server.access_key, "AWS_SECRET_ACCESS_KEY": sealed.server.secret_key}
         there = Command(orcas.variables | keys, orcas.directory, sealed.server.endpoint)
-        for key, given in (
-            ("sha", {"ChecksumAlgorithm": "SHA256"}),
-            ("crc", {"ChecksumAlgorithm": "CRC32"}),
-            ("no", {}),
-        ):
-            s3.put_object(Bucket="sealed", Key=key, Body=content(1000), ServerSideEncryption="aws:kms", **given)
-            assert there.json("cp", f"s3://sealed/{key}", key)["Unverified"] == (key == "no")
-            assert (orcas.directory / key).read_bytes() == content(1000)
-        # What arrives is compared by its signature, whatever its ETag is.
-        (orcas.directory / "large").write_bytes(content(LARGE))
-        there("cp", "large", "s3://sealed/", "--sse", "aws:kms")
-        assert "no digest to verify" in there.run("cp", "s3://sealed/large", "back").stderr.decode()
-        assert (orcas.directory / "back").read_bytes() == content(LARGE)
-
-        def tamper(method: str, path: str, answer: Answer) -> None:
-            if method == "GET" and path.endswith("/sha"):
-                answer.body = answer.body[:-1] + b"?"
-
-        with tampering(sealed.server.endpoint, tamper) as proxy:
-            bent = Command(there.variables, there.directory, proxy.url)
-            assert "do not match" in bent("cp", "s3://sealed/sha", "other", code=1)
+        for name, size in (("small", 1000), ("large", LARGE)):
+            (orcas.directory / name).write_bytes(content(size))
+            there("cp", name, "s3://sealed/", "--sse", "aws:kms")
+            done = there.run("cp", f"s3://sealed/{name}", f"back-{name}")
+            assert "no digest to verify" in done.stderr.decode()
+            assert (orcas.directory / f"back-{name}").read_bytes() == content(size)
 
 
 def test_mistakes_are_one_sentence(bucket: str, orcas: Command) -> None:

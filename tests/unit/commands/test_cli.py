@@ -281,7 +281,9 @@ def test_help_and_version(environ: dict[str, str]) -> None:
     assert "--show-completion" in shown
     # Each command is under one of a few headings, and options that take no value show no type.
     panels = re.findall(r"╭─ ([A-Z][a-z ]+) ─", shown)
-    assert panels == ["Options", "Server", "Buckets", "Store", "Damage and copies", "Identities"]
+    assert panels == [
+        "Options", "Server", "In place of others", "Objects", "Buckets", "Store", "Damage and copies", "Identities",
+    ]  # fmt: skip
     assert "<bool>" not in shown + orcas(environ, "fsck", "--help").stdout
     assert orcas(environ, "-h").stdout == shown
     assert orcas(environ, "serve", "-h").stdout == orcas(environ, "serve", "--help").stdout
@@ -290,6 +292,29 @@ def test_help_and_version(environ: dict[str, str]) -> None:
     version = orcas(environ, "version").stdout
     assert version.startswith("orcas ")
     assert json.loads(orcas(environ, "version", "--json").stdout)["orcas"] == version.split()[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        ("serve --durability ", ["sync", "interval", "buffered", "unsafe-none"]),
+        ("settings set b --ref-level f", ["full", "fast"]),
+        ("config show tls_c", ["tls_cert_file", "tls_client_ca_file"]),
+        ("policy check --kind t", ["trust"]),
+        ("cp --sse a", ["aws:kms"]),
+        ("sta", ["stats", "status"]),
+    ],
+)
+def test_values_are_completed(environ: dict[str, str], words: str, values: list[str]) -> None:
+    line = f"orcas {words}"
+    variables = {
+        "_ORCAS_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1),
+    }  # fmt: skip
+    done = subprocess.run(
+        [Path(sys.executable).parent / "orcas"],
+        env=environ | variables, cwd=environ["HOME"], capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert sorted(done.stdout.split()) == sorted(values)
 
 
 def test_a_store_in_memory_leaves_nothing(environ: dict[str, str]) -> None:

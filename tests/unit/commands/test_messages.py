@@ -171,7 +171,7 @@ FAULTS: Final[list[tuple[str, int, str, str, Any]]] = [
         "SOURCE_AWS_ACCESS_KEY_ID=a SOURCE_AWS_SECRET_ACCESS_KEY=b import {http500}/b c-d --data {store} --json",
         1,
         "such as b/k, because",
-        "orcas.tools.imports.run._PAUSES_SECONDS",
+        "orcas.tools.imports.pool.PAUSES_SECONDS",
         (),
     ),
     (
@@ -300,6 +300,12 @@ ELSEWHERE: Final = {
         "The certificate in … is for no host": "is for no host: name it first, or leave it out"
     },
     "tests/tools/test_admission.py": {"… cannot be read by this user": "as root, run `chown -R "},
+    "tests/tools/test_status.py": {
+        "The server is not well (…)": "is not well (",
+        "The server at … was told to stop": "was told to stop",
+    },
+    "tests/tools/objects/test_copies.py": {"… cannot be copied (…)": "do not match"},
+    "tests/tools/objects/test_lists.py": {"The bucket … keeps versions": "add --all-versions"},
     "tests/tools/imports/test_interruptions.py": {"… broke off in the middle": "broke off in the middle of an object"},
     "tests/tools/imports/test_versions.py": {"The server at … does not list": "does not list the versions of"},
     "tests/tools/test_identities.py": {"… is not valid": "check it with --kind trust"},

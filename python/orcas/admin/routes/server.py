@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import os
 import shutil
+import signal
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 _SHOWN_MAX: Final = 500
 # The lowest level of lines of the log.
 Level = Literal["debug", "info", "warning", "error", "critical"]
+# How long the answer to a request to stop has to leave.
+_STOP_SECONDS: Final = 0.1
 # They do not change while the process runs.
 _versions: Final = functools.cache(versions)
 
@@ -56,6 +61,15 @@ def add_server(app: FastAPI, tools: Callable[[], Tools], around: Callable[[], Ar
             "versions": dict(_versions()), "started": started, "opening": dict(around().opening), "cpu_sec": cpu,
             "memory_bytes": memory, "damaged_identities": [] if identities is None else identities.damaged(),
         }  # fmt: skip
+
+    # A coroutine, so that the answer is on its way when the signal arrives.
+    @app.post("/stop", responses={409: {"description": "The server belongs to the program that has it in it"}})
+    async def stop() -> dict[str, Any]:
+        """Stop the server, as SIGTERM does: requests under way are answered, and the store is closed."""
+        if kept_lines() is None:
+            raise Refusal(409, "NotStoppable", "The server belongs to the program it is in: stop that program.")
+        asyncio.get_running_loop().call_later(_STOP_SECONDS, os.kill, os.getpid(), signal.SIGTERM)
+        return {}
 
     @app.get("/licences")
     def licences() -> dict[str, Any]:

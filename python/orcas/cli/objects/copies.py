@@ -146,8 +146,10 @@ def cat(
 
 def _check(source: str, target: str, recursive: bool) -> None:
     """Refuse what cannot be meant, before a store is opened."""
-    from orcas.tools.transfers.places import is_place
+    from orcas.tools.transfers.places import is_place, place_of
 
+    for text in filter(is_place, (source, target)):
+        place_of(text)
     if not is_place(source) and not is_place(target):
         raise UsageError("Neither of the two is an object: write one of them as s3://BUCKET/KEY.")
     if recursive and _STREAM in (source, target):

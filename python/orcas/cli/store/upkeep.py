@@ -80,7 +80,8 @@ def stats(bucket: Bucket = None, *, where: Where) -> None:
             [
                 ("logical", size(totals["logical"]), ""),
                 ("stored", size(totals["stored"]), ""),
-                ("saved by sharing", size(totals["shared"]), ""),
+                # An earlier server tells of none, nor of tasks.
+                *([("saved by sharing", size(totals["shared"]), "")] if "shared" in totals else []),
                 ("dead", size(totals["dead"]), ""),
                 (f"log ({files['log_files']} files)", size(files["log_bytes"]), size(files["log_allocated"])),
                 (f"packs ({files['packs']} files)", size(files["pack_bytes"]), size(files["pack_allocated"])),
@@ -88,7 +89,6 @@ def stats(bucket: Bucket = None, *, where: Where) -> None:
             ],
             right=1,
         )
-        # An earlier server tells of none.
         if "tasks" in shown:
             show_tasks(shown["tasks"])
 

@@ -32,8 +32,13 @@ Sink = Callable[[int, bytes], None]
 
 
 class _Digest(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-    def digest(self) -> bytes: ...
+    """As those of `hashlib`."""
+
+    def update(self, data: bytes, /) -> None:
+        """Take the next bytes."""
+
+    def digest(self) -> bytes:
+        """That of all bytes so far."""
 
 
 class _Crc32:
@@ -41,9 +46,11 @@ class _Crc32:
         self._value = 0
 
     def update(self, data: bytes, /) -> None:
+        """Take the next bytes."""
         self._value = zlib.crc32(data, self._value)
 
     def digest(self) -> bytes:
+        """That of all bytes so far, as S3 has it."""
         return self._value.to_bytes(4)
 
 

@@ -1,0 +1,161 @@
+"""`orcas status` and `orcas stop`: whether a server runs, how it is, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from orcas.cli.options import Where
+from orcas.cli.output import print_json, print_table, size, tell
+from orcas.cli.store.upkeep import settings_of
+from orcas.errors import OrcasError, UnavailableError
+from orcas.process.failures import EXIT_NOT_RUNNING
+
+if TYPE_CHECKING:
+    from orcas.settings.config import Settings
+    from orcas.tools.session import Session
+
+_POLL_SECONDS: Final = 0.1
+# More than a server waits for requests that are under way.
+_STOP_SECONDS: Final = 60.0
+
+
+def status(*, where: Where) -> None:
+    """Show whether a server runs, where, since when, on which store, how full that is, and what is wrong.
+
+    Exit code 1: something is wrong, and the sentence says what. Exit code 3: no server has the store open.
+
+    Example:
+
+        orcas status
+    """
+    settings = settings_of(where.data)
+    session = _server(settings, where.endpoint)
+    if session is None:
+        shown: dict[str, Any] = {"running": False, "data": str(settings.data), **_of_disk(settings)}
+        if where.as_json:
+            print_json(shown)
+        else:
+            rows = [("state", "no server runs"), ("store", shown["data"]), ("disk", f"{size(shown['free'])} free")]
+            print_table(("", "status"), [*rows, ("to start", "orcas serve")])
+        raise typer.Exit(EXIT_NOT_RUNNING)
+    with contextlib.closing(session):
+        shown = _document(session, settings, where.endpoint)
+    if where.as_json:
+        print_json(shown)
+    else:
+        print_table(("", "status"), _rows(shown))
+    if shown["wrong"]:
+        raise OrcasError(f"The server is not well ({'; '.join(shown['wrong'])}): see `orcas stats`, and its log.")
+
+
+def _server(settings: Settings, endpoint: str | None) -> Session | None:
+    """The server at `endpoint`, or the one that has the store open; None if there is none."""
+    from orcas.control.files import is_locked
+    from orcas.tools.reach import remote, through_server
+
+    if endpoint is not None:
+        return remote(settings, endpoint)
+    return through_server(settings) if is_locked(settings.data) else None
+
+
+def _of_disk(settings: Settings) -> dict[str, int]:
+    import shutil
+
+    place = next(path for path in (settings.data, *settings.data.parents) if path.exists())
+    found = shutil.disk_usage(place)
+    return {"free": found.free, "total": found.total}
+
+
+def _document(session: Session, settings: Settings, endpoint: str | None) -> dict[str, Any]:
+    """What the server says of itself, and what of that is wrong."""
+    from orcas.tools.session import HttpTransport
+
+    about, disk, stats, tasks = (session.admin("GET", path) for path in ("about", "disk", "stats", "tasks"))
+    assert isinstance(session.transport, HttpTransport)
+    health = about["health"]
+    failing = [f"the task {task['name']} fails: {task['error']}" for task in tasks["tasks"] if task["error"]]
+    wrong = [
+        *([f"{health['status']}: {health['detail'] or health['reason']}"] if health["status"] != "ok" else []),
+        *([f"damaged identities: {len(about['damaged_identities'])}"] if about["damaged_identities"] else []),
+        *failing,
+    ]
+    return {
+        "running": True, "url": session.transport.url, "version": about["versions"]["orcas"],
+        "since": dt.datetime.fromtimestamp(about["started"], dt.UTC).isoformat(timespec="seconds"),
+        "data": None if endpoint is not None else str(settings.data), "health": health["status"],
+        "writable": health["writable"], "durability": health["durability"], "memory": about["memory_bytes"],
+        "buckets": len(stats["buckets"]), "objects": sum(bucket["objects"] for bucket in stats["buckets"]),
+        "store": disk["store"], "free": disk["free"], "total": disk["total"], "reserve": disk["reserve"], "wrong": wrong,
+    }  # fmt: skip
+
+
+def _rows(shown: dict[str, Any]) -> list[tuple[str, str]]:
+    up = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(shown["since"])
+    hours, minutes = divmod(int(up.total_seconds()) // 60, 60)
+    place = [("store", shown["data"])] if shown["data"] is not None else []
+    accepts = "" if shown["writable"] else ", accepts no content"
+    return [
+        ("state", f"running, {shown['health']}{accepts}"),
+        ("address", shown["url"]),
+        ("since", f"{shown['since']}, {hours} h {minutes} min"),
+        ("version", shown["version"]),
+        *place,
+        ("durability", shown["durability"]),
+        ("content", f"{shown['objects']} objects in {shown['buckets']} buckets, {size(shown['store'])} on the disk"),
+        ("disk", f"{size(shown['free'])} free of {size(shown['total'])}; {size(shown['reserve'])} must stay free"),
+        ("memory", size(shown["memory"])),
+        ("wrong", "; ".join(shown["wrong"]) or "nothing"),
+    ]
+
+
+def stop(*, where: Where) -> None:
+    """Stop a running server: it answers the requests that are under way, and closes its store.
+
+    A server that a service manager or a container runs is stopped there: it would be started again.
+
+    Example:
+
+        orcas stop
+    """
+    settings = settings_of(where.data)
+    session = _server(settings, where.endpoint)
+    if session is None:
+        raise UnavailableError(f"No server has the store in {settings.data} open: there is nothing to stop.")
+    with contextlib.closing(session):
+        session.admin("POST", "stop")
+        host = session.transport.host
+    deadline = time.monotonic() + _STOP_SECONDS
+    while _runs(settings, where.endpoint):
+        if time.monotonic() > deadline:
+            raise OrcasError(
+                f"The server at {host} was told to stop and still runs, or runs again: stop the service or the container "
+                "that runs it, or end its process."
+            )
+        time.sleep(_POLL_SECONDS)
+    tell({"stopped": host}, f"the server at {host} has stopped", where.as_json)
+
+
+def _runs(settings: Settings, endpoint: str | None) -> bool:
+    """Whether there is still a server."""
+    from orcas.control.files import is_locked
+    from orcas.tools.session import HttpTransport
+
+    if endpoint is None:
+        return is_locked(settings.data)
+    with contextlib.closing(HttpTransport(endpoint)) as transport, contextlib.suppress(UnavailableError):
+        host = [(b"host", transport.host.encode())]
+        with transport.exchange("GET", "/_orcas/health/live", "", host, b"") as answer:
+            return bool(json.loads(answer.read()))
+    return False
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to `orcas`."""
+    for command in (status, stop):
+        app.command()(command)

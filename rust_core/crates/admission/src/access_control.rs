@@ -24,6 +24,7 @@ pub struct AccessControl {
 
 impl AccessControl {
     /// Who may sign, and who may do what, at this moment.
+    #[inline]
     pub fn identities(&self) -> Loaded<Identities> {
         self.signers.identities()
     }

@@ -36,6 +36,7 @@ impl AccessControl {
     ///
     /// # Errors
     /// `SlowDown`
+    #[inline]
     pub fn check_not_locked_out(&self, client: Option<IpAddr>, now_ms: i64) -> Result<(), S3Error> {
         let Some(left_ms) = self.signers.lockouts.left_ms(client, now_ms) else { return Ok(()) };
         let retry_after = u32::try_from(left_ms.unsigned_abs().div_ceil(1000)).ok();
@@ -60,6 +61,7 @@ impl AccessControl {
     }
 
     /// Verifies the signature and finds out whose it is.
+    #[inline]
     pub fn authenticate(
         &self,
         identities: &Identities,
@@ -148,6 +150,7 @@ impl AccessControl {
 
     /// What a signature must fulfil at this time. Clients do not know that a test has set the clock: a presigned URL
     /// expires by it, and a date that is that much off is as good as one that is not.
+    #[inline]
     pub fn requirements(&self, now_unix_ms: i64) -> Requirements<'_> {
         let ahead_ms = self.engine.clock_ahead_ms();
         Requirements {

@@ -61,6 +61,7 @@ pub struct Sender<'a> {
 }
 
 impl<'a> RequestContext<'a> {
+    #[inline]
     pub fn new(
         access: &'a AccessControl,
         ingress: &'a Ingress,
@@ -175,6 +176,7 @@ impl<'a> RequestContext<'a> {
 }
 
 /// Whether a body follows the head.
+#[inline]
 pub fn has_body(headers: &Headers<'_>) -> bool {
     transfer_encoded(headers) || headers.get("content-length").is_some_and(|length| length.trim_ascii() != b"0")
 }

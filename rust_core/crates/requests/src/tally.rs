@@ -24,6 +24,7 @@ impl Watch {
     }
 
     /// The tally of a request that is accepted now. `verified`: somebody has signed it.
+    #[inline]
     pub fn tally(&self, began: Instant, headers: &Headers<'_>, verified: bool) -> Tally {
         let trace = self.trace(began, headers, verified);
         let watch = (trace.is_some() || self.slow.is_some()).then(|| (Instant::now(), Arc::default()));
@@ -32,6 +33,7 @@ impl Watch {
     }
 
     /// The ids of a request, if it is traced. `verified`: somebody has signed it, and it is not refused.
+    #[inline]
     pub fn trace(&self, began: Instant, headers: &Headers<'_>, verified: bool) -> Option<Box<Trace>> {
         self.traces.as_ref().and_then(|traces| traces.begin(headers, began, verified))
     }

@@ -19,6 +19,7 @@ impl RequestIds {
     }
 
     /// What responses to a request for `path`, as it stood in the request line, say about the request.
+    #[inline]
     pub fn envelope(&self, method: &[u8], path: &[u8]) -> Envelope {
         Envelope {
             request_id: self.next(),
@@ -31,6 +32,7 @@ impl RequestIds {
     }
 
     /// 16 hexadecimal digits in upper case, unique in this process.
+    #[inline]
     pub fn next(&self) -> [u8; 16] {
         const HEX: &[u8; 16] = b"0123456789ABCDEF";
         // An odd multiplier permutes the 64-bit numbers, so neighbours look unrelated and none repeats.

@@ -15,7 +15,7 @@ from tests.fixtures.commands import command, ran
 from tests.fixtures.targets import read, running
 
 import orcas
-from orcas.control.files.admission import PATH_BYTES_MAX
+from orcas.control.files.admission import PATH_BYTES_MAX, check_owner
 from orcas.errors import ConfigurationError
 from orcas.settings.config import child_environment
 
@@ -93,6 +93,24 @@ def test_files_that_another_user_has_left_are_named_with_what_mends_them(tmp_pat
         assert f"orcas: {data}/root.json and 1 more files of the store cannot be read by this user" in done.stderr
         assert "as root, run `chown -R " in done.stderr
         assert "accept-loss" not in done.stderr
+
+
+def test_a_file_that_a_server_renames_meanwhile_belongs_to_nobody_else(tmp_path: Path) -> None:
+    ended = threading.Event()
+
+    def rename() -> None:
+        while not ended.is_set():
+            (tmp_path / "control.db.copy.new").touch()
+            (tmp_path / "control.db.copy.new").rename(tmp_path / "control.db.copy")
+
+    renaming = threading.Thread(target=rename)
+    renaming.start()
+    try:
+        for _ in range(2_000):
+            check_owner(tmp_path)
+    finally:
+        ended.set()
+        renaming.join()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root opens the stores of others")

@@ -26,6 +26,7 @@ _FOLDERS: Final = ("log", "chunks", "events", "audit", "webhooks")
 _SQLITE: Final = b"SQLite format 3\0"
 # Where SQLite keeps `user_version` in the file.
 _VERSION: Final = slice(60, 64)
+_GONE: Final = (0, 0)
 
 log = logging.getLogger("orcas")
 
@@ -49,7 +50,7 @@ def check_path(directory: Path) -> None:
 
 def check_owner(directory: Path) -> None:
     """Raise UnavailableError if another user, such as root, has left files in the store that this one cannot read."""
-    closed = [path for path in _paths(directory) if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0))]
+    closed = [path for path in _paths(directory) if _is_closed(path)]
     if not closed:
         return
     others = f" and {len(closed) - 1} more files of the store" if len(closed) > 1 else ""
@@ -57,6 +58,25 @@ def check_owner(directory: Path) -> None:
         f"{closed[0]}{others} cannot be read by this user, as after a command that root ran on the store: as root, run "
         f"`chown -R {user_name(os.geteuid())} {shlex.quote(str(directory))}`."
     )
+
+
+def _is_closed(path: Path) -> bool:
+    """Whether this user cannot read it. What a server at work renames or removes meanwhile is nobody else's.
+
+    It is not opened for that: closing it would end the locks that SQLite has in this process.
+    """
+    before = _state(path)
+    readable = os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0))
+    return not readable and before == _state(path) != _GONE
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """The inode of a file and when it last changed; both 0 if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return _GONE
+    return status.st_ino, status.st_ctime_ns
 
 
 def warn_root(directory: Path) -> None:

@@ -10,12 +10,14 @@ __all__ = [
     "FLOW_MORE",
     "FLOW_STOP",
     "FLOW_WAIT",
+    "INCOMPLETE_SHARE",
     "METRICS",
     "METRIC_LABELS",
     "OPERATIONS",
     "PLAN_IN_PIECES",
     "PLAN_RUN",
     "PLAN_STREAM",
+    "STRANGERS_SHARE",
     "BackupPin",
     "BodySink",
     "CheckProgress",
@@ -28,6 +30,8 @@ __all__ = [
     "Form",
     "Front",
     "Health",
+    "IncompleteBodies",
+    "IncompleteBody",
     "Keyring",
     "ListeningPermit",
     "Load",
@@ -89,6 +93,9 @@ _Identities = tuple[
 FLOW_MORE: Final[int]
 FLOW_WAIT: Final[int]
 FLOW_STOP: Final[int]
+# Shares of the budget for bodies: of incomplete small ones, and of those whose senders are not known yet.
+INCOMPLETE_SHARE: Final[int]
+STRANGERS_SHARE: Final[int]
 PLAN_RUN: Final[int]
 PLAN_STREAM: Final[int]
 PLAN_IN_PIECES: Final[int]
@@ -1079,6 +1086,39 @@ class ListeningPermit:
 
     def holds(self) -> bool:
         """Whether it still holds."""
+
+@final
+class IncompleteBodies:
+    """Limits the memory of incomplete small bodies, by ending some of them.
+
+    No body waits here. If all together exceed the limit, bodies of the client that holds most are ended, beginning with the
+    one that has received nothing for the longest time.
+    """
+
+    def __new__(cls, limit: int) -> IncompleteBodies:
+        """`limit`: bytes of all together."""
+
+    @property
+    def total(self) -> int:
+        """Bytes of all together."""
+
+    def body(self, client: str, shed: Callable[[], None]) -> IncompleteBody:
+        """A body that nothing has arrived of.
+
+        Args:
+            client: An address, or anything else for one that is not known. Addresses of one IPv6 network are one client.
+            shed: Called if the body is to end, while one grows.
+        """
+
+@final
+class IncompleteBody:
+    """A body that counts."""
+
+    def grow(self, count: int) -> None:
+        """`count` more bytes have arrived. This may end bodies, this one included."""
+
+    def forget(self) -> None:
+        """It is complete or was ended, and does not count any more."""
 
 @final
 class EventListener:

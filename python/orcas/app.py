@@ -54,7 +54,6 @@ from orcas.errors import ConfigurationError, UnavailableError, because
 from orcas.http.asgi import HostedExchange
 from orcas.http.bodies import run_counted
 from orcas.http.hosts import FOREIGN, is_own
-from orcas.http.incomplete import IncompleteBodies
 from orcas.iam.directory import Directory, directory_of
 from orcas.iam.endpoint import QueryEndpoint, is_query
 from orcas.iam.file import Declared, read_identities
@@ -76,7 +75,7 @@ from orcas.tracing import Traces
 if TYPE_CHECKING:
     from orcas.admin.routes.server import Around
     from orcas.admin.testing.control import TestControl
-    from orcas.edge import SalvageReport, TaskNumbers
+    from orcas.edge import IncompleteBodies, SalvageReport, TaskNumbers
     from orcas.localstack.scripts import InitScripts
     from orcas.telemetry.origins import Counts
 

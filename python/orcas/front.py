@@ -20,7 +20,7 @@ import uvicorn
 from starlette.requests import ClientDisconnect
 
 from orcas.edge import Front
-from orcas.http.extensions import CERTIFICATE, ENDLESS, ConnectionDropped
+from orcas.http.extensions import CERTIFICATE, COUNTED, ENDLESS, ConnectionDropped
 from orcas.http.refusals import FAILED
 from orcas.settings.config import DEV_SECRET_KEY, Settings, reserved_paths
 
@@ -92,7 +92,8 @@ def _as_sent(scope: Scope) -> Scope:
             headers.append((name, value))
     # An IPv6 address is in brackets.
     host, _, port = said[_CLIENT].rpartition(":")
-    scope = {**scope, "headers": headers, "client": (host.strip("[]"), int(port)), "scheme": said[_SCHEME]}
+    client = host.strip("[]"), int(port)
+    scope = {**scope, "headers": headers, "client": client, "scheme": said[_SCHEME], COUNTED: True}
     if _CERTIFICATE in said:
         scope[CERTIFICATE] = bytes.fromhex(said[_CERTIFICATE])
     return scope

@@ -32,6 +32,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<requests::Form>()?;
     module.add_class::<requests::Postponed>()?;
     module.add_class::<requests::BodySink>()?;
+    module.add_class::<requests::IncompleteBodies>()?;
+    module.add_class::<requests::IncompleteBody>()?;
     module.add_class::<requests::RequestLogs>()?;
     module.add_class::<admin::UsageCounts>()?;
     module.add_class::<admin::Maintenance>()?;
@@ -80,6 +82,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FLOW_MORE", requests::FLOW_MORE)?;
     module.add("FLOW_WAIT", requests::FLOW_WAIT)?;
     module.add("FLOW_STOP", requests::FLOW_STOP)?;
+    module.add("INCOMPLETE_SHARE", orcas_bodies::incomplete::INCOMPLETE_SHARE)?;
+    module.add("STRANGERS_SHARE", orcas_bodies::incomplete::STRANGERS_SHARE)?;
     module.add("PLAN_RUN", requests::PLAN_RUN)?;
     module.add("PLAN_STREAM", requests::PLAN_STREAM)?;
     module.add("PLAN_IN_PIECES", requests::PLAN_IN_PIECES)?;

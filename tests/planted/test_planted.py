@@ -22,7 +22,7 @@ def test_every_defect_can_be_planted(defect: Defect, tmp_path: Path) -> None:
 
 
 def test_a_defect_is_caught() -> None:
-    check(ALL["incomplete-without-limit"])
+    check(ALL["log-without-rate"])
 
 
 def test_what_cannot_be_planted_is_told(tmp_path: Path) -> None:

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from orcas.http.extensions import MORE
+from orcas.http.extensions import COUNTED, MORE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from orcas.http.extensions import Sender
-    from orcas.http.incomplete import IncompleteBodies
+
+
+class CountedBody(Protocol):
+    """An incomplete body."""
+
+    def grow(self, count: int, /) -> None:
+        """`count` more bytes have arrived. This may end bodies, this one included."""
+
+    def forget(self) -> None:
+        """It is complete or was ended."""
+
+
+class CountedBodies(Protocol):
+    """Limits the memory of incomplete bodies, by ending some of them."""
+
+    def body(self, client: str, shed: Callable[[], None], /) -> CountedBody:
+        """A body of `client` that nothing has arrived of. `shed` is called if it is to end."""
 
 
 class BodyError(Exception):
@@ -39,26 +57,32 @@ async def collect(receive: Receive, bytes_max: int) -> bytes:
             return bytes(body)
 
 
-async def run_counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send, bodies: IncompleteBodies) -> None:
-    """Run `app`, and count what it receives of an incomplete body in `bodies`, which may end it."""
-    sender: Sender | None = None
+async def run_counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send, bodies: CountedBodies) -> None:
+    """Run `app`, and count what it receives of an incomplete body in `bodies`, which may end it.
 
-    async def counted() -> Message:
-        nonlocal sender
+    The listener has counted what it passes on.
+    """
+    if COUNTED in scope:
+        await app(scope, receive, send)
+        return
+    counted: CountedBody | None = None
+
+    async def counting() -> Message:
+        nonlocal counted
         message = await receive()
-        more: Sender | None = message.get(MORE)
-        if more is not None:
-            sender = more
-            bodies.grow(more, len(message["body"]))
-        elif sender is not None:
-            bodies.forget(sender)
+        sender: Sender | None = message.get(MORE)
+        if sender is not None:
+            counted = counted or bodies.body(sender.client, sender.shed)
+            counted.grow(len(message["body"]))
+        elif counted is not None:
+            counted.forget()
         return message
 
     try:
-        await app(scope, counted, send)
+        await app(scope, counting, send)
     finally:
-        if sender is not None:
-            bodies.forget(sender)
+        if counted is not None:
+            counted.forget()
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import ipaddress
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 # The type of the message that brings a `ReadyResponse` as its `response`, in place of `http.response.start`. If the
 # body comes in pieces, they follow as `http.response.body`; else the exchange is complete.
@@ -21,11 +20,10 @@ MORE: Final = "orcas.more"
 ENDLESS: Final = "orcas.endless"
 # Entries of a scope. The certificate that the client has shown (DER), which one of the CAs of clients has signed.
 CERTIFICATE: Final = "orcas.certificate"
+# The listener counts the body of a sender who is not known yet.
+COUNTED: Final = "orcas.counted"
 # Status and code, if the request was answered in place of the application.
 REFUSED: Final = "orcas.refused"
-
-# A client with IPv6 has a whole network of addresses: those with the same prefix of this length count as one client.
-_IPV6_NETWORK_BITS: Final = 64
 
 
 class ConnectionDropped(Exception):  # noqa: N818 - no error of the server
@@ -69,15 +67,7 @@ class Sender(Protocol):
 
     @property
     def client(self) -> str:
-        """The client: an IPv4 address or an IPv6 network; empty if unknown."""
+        """The address of the client; empty if unknown."""
 
     def shed(self) -> None:
         """End the body if it is incomplete: its memory is needed for others. The client gets 503 `SlowDown`."""
-
-
-def client_of(scope: Mapping[str, Any]) -> str:
-    """`Sender.client` of a request."""
-    host: str = (scope.get("client") or ("",))[0]
-    if ":" not in host:
-        return host
-    return str(ipaddress.ip_network((host.partition("%")[0], _IPV6_NETWORK_BITS), strict=False))

@@ -10,16 +10,25 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from orcas._core import FLOW_STOP, FLOW_WAIT, PLAN_RUN, PLAN_STREAM, Postponed, Response
+from orcas._core import (
+    FLOW_STOP,
+    FLOW_WAIT,
+    INCOMPLETE_SHARE,
+    PLAN_RUN,
+    PLAN_STREAM,
+    STRANGERS_SHARE,
+    IncompleteBodies,
+    Postponed,
+    Response,
+)  # fmt: skip
 from orcas.http.extensions import MORE
-from orcas.http.incomplete import STRANGERS_SHARE, IncompleteBodies
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.types import Message, Receive
 
-    from orcas._core import BodySink, Core, Download, EventListener, Form, Request
+    from orcas._core import BodySink, Core, Download, EventListener, Form, IncompleteBody, Request
     from orcas.http.extensions import Sender
 
 
@@ -42,7 +51,7 @@ class Store:
 
     def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
-        self._incomplete = IncompleteBodies(body_budget // 2)
+        self._incomplete = IncompleteBodies(body_budget // INCOMPLETE_SHARE)
         # Bodies that arrive before it is known who sends them, on any path: they take nothing from those above.
         self.strangers = IncompleteBodies(body_budget // STRANGERS_SHARE)
         self._loop = asyncio.get_running_loop()
@@ -131,6 +140,7 @@ class Store:
         pieces: list[bytes] = []
         room = request.plan
         sender: Sender | None = message.get(MORE)
+        counted = None if sender is None else self._incomplete.body(sender.client, sender.shed)
         try:
             while True:
                 if message["type"] != "http.request":
@@ -143,12 +153,12 @@ class Store:
                     break
                 if room < 0:
                     break
-                if sender is not None:
-                    self._incomplete.grow(sender, len(piece))
+                if counted is not None:
+                    counted.grow(len(piece))
                 message = await receive()
         finally:
-            if sender is not None:
-                self._incomplete.forget(sender)
+            if counted is not None:
+                counted.forget()
         return b"".join(pieces)
 
     async def store_body(self, request: Request, receive: Receive) -> Response:
@@ -210,7 +220,7 @@ class Store:
 
     async def _read_fields(self, form: Form, receive: Receive) -> tuple[Postponed | Response, Message]:
         """Receive what comes before the file. Returns what follows, and a message with what has arrived of the file."""
-        sender: Sender | None = None
+        counted: IncompleteBody | None = None
         try:
             while True:
                 message = await receive()
@@ -221,12 +231,13 @@ class Store:
                 if read is not None:
                     postponed, taken = read
                     return postponed, {**message, "body": piece[taken:]}
-                sender = message.get(MORE)
+                sender: Sender | None = message.get(MORE)
                 if sender is not None:
-                    self.strangers.grow(sender, len(piece))
+                    counted = counted or self.strangers.body(sender.client, sender.shed)
+                    counted.grow(len(piece))
         finally:
-            if sender is not None:
-                self.strangers.forget(sender)
+            if counted is not None:
+                counted.forget()
 
     async def _stream_body(self, sink: BodySink, message: Message, receive: Receive) -> bool:
         """Pass the body to `sink`, from `message` on. False: the body has been refused.

@@ -14,11 +14,11 @@ import pytest
 
 import orcas
 from orcas import edge
+from orcas._core import IncompleteBodies
 from orcas.admin.health import watch
 from orcas.app import OpenStore, Orcas
 from orcas.control.root import Root
 from orcas.errors import ConfigurationError
-from orcas.http.incomplete import IncompleteBodies
 from orcas.settings.config import Settings, environment
 from orcas.version import orcas_version
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orcas.front import passed_on
-from orcas.http.extensions import ENDLESS
+from orcas.http.extensions import COUNTED, ENDLESS
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,7 @@ def test_address_and_scheme_are_those_of_the_client(said: bytes, client: tuple[s
     own = [(b"orcas-front-client", said), (b"orcas-front-scheme", b"https")]
     scope = {"type": "http", "headers": [(b"host", b"a"), *own], "client": None, "scheme": "http"}
     asyncio.run(passed_on(app)(scope, None, None))  # type: ignore[arg-type]
+    assert seen.pop(COUNTED), "the listener has counted the body"
     assert seen == {"type": "http", "headers": [(b"host", b"a")], "client": client, "scheme": "https"}
     assert len(scope["headers"]) == 3, "the server's own scope stays as it was"
 

@@ -11,6 +11,7 @@ pub mod download;
 pub mod form_file;
 pub mod hashes;
 mod incoming;
+pub mod incomplete;
 pub mod intake;
 pub mod pool;
 pub mod prefixes;

@@ -13,13 +13,9 @@ use crate::application::Application;
 use crate::connections::conn::{Conn, UnderWay};
 use crate::connections::limits::FrontOptions;
 use crate::connections::tls::Tls;
-use crate::incomplete::IncompleteBodies;
 use crate::waits::Waits;
+use orcas_bodies::incomplete::{INCOMPLETE_SHARE, IncompleteBodies, STRANGERS_SHARE};
 use orcas_gateway::{Gateway, Responder, now_ms};
-
-/// The share of the budget for bodies that incomplete small ones may hold, and that of senders who are not known yet.
-const INCOMPLETE_SHARE: u64 = 2;
-const STRANGERS_SHARE: u64 = 8;
 
 /// What all threads share.
 pub struct Shared {
@@ -31,8 +27,8 @@ pub struct Shared {
     pub is_held: AtomicBool,
     /// Buckets that the application fetches objects for.
     origins: Mutex<Arc<HashSet<Vec<u8>>>>,
-    pub incomplete: Arc<IncompleteBodies>,
-    pub strangers: Arc<IncompleteBodies>,
+    pub incomplete: Arc<IncompleteBodies<Conn>>,
+    pub strangers: Arc<IncompleteBodies<Conn>>,
     /// How often connections were ended, by error code.
     refused: Mutex<BTreeMap<&'static str, u64>>,
     next_conn: AtomicU64,

@@ -6,7 +6,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -68,10 +67,10 @@ impl Exchange {
         self.origin = self.origin.said_by(&self.context.shared.options.trusted_proxies, &head.parts().headers);
         let shared = &self.context.shared;
         if route::is_for_application(shared, &head) {
-            if head.has_body && !shared.is_held.load(Ordering::Relaxed) {
-                // The application has yet to find out who sends it.
+            if head.has_body && route::is_of_application(shared, &head) {
+                // The application has yet to find out who sends it, and leaves it to the listener to count the body.
                 self.conn.set_of_stranger(true);
-                body.count(shared.strangers.body(&self.conn, self.origin.ip()));
+                body.count(shared.strangers.body(&self.conn, Some(self.origin.ip())));
             }
             return self.pass(&head, body).await;
         }
@@ -200,7 +199,7 @@ impl Exchange {
             request.body_read();
             return Ok(self.context.shared.gateway.services.bodies.buffers.copy(&first));
         }
-        let counted = self.context.shared.incomplete.body(&self.conn, self.origin.ip());
+        let counted = self.context.shared.incomplete.body(&self.conn, Some(self.origin.ip()));
         counted.grow(first.len());
         let mut content = BytesMut::from(&first[..]);
         while content.len() as u64 <= max {
@@ -256,7 +255,7 @@ impl Exchange {
     async fn submit(&self, mut form: Box<FormHead>, body: &mut Receiving, life: &mut Life) -> Result<Answer, Stop> {
         let gateway = &self.context.shared.gateway;
         self.conn.set_of_stranger(true);
-        let counted = self.context.shared.strangers.body(&self.conn, self.origin.ip());
+        let counted = self.context.shared.strangers.body(&self.conn, Some(self.origin.ip()));
         // What has come of it, for the application if that has to write down a change of rights first.
         let mut seen = BytesMut::new();
         loop {

@@ -12,7 +12,6 @@ mod context;
 mod exchange;
 mod front;
 mod head;
-mod incomplete;
 mod life;
 mod origin;
 mod receiving;

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::connections::conn::{Conn, Order};
 use crate::connections::refusals;
-use crate::incomplete::Counted;
+use orcas_bodies::incomplete::Counted;
 
 /// The client has gone, or what it sends is no body. The connection ends.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Receiving {
     /// Ends when nobody wants the rest.
     kept: Option<oneshot::Receiver<()>>,
     /// What has arrived counts until the body is complete.
-    counted: Option<Counted>,
+    counted: Option<Counted<Conn>>,
 }
 
 /// What a body waits for whose client sends it only if it is asked to: somebody wants it, or nobody ever will.
@@ -85,7 +85,7 @@ impl Receiving {
     }
 
     /// Counts what arrives from now on as `counted`.
-    pub fn count(&mut self, counted: Counted) {
+    pub fn count(&mut self, counted: Counted<Conn>) {
         self.counted = Some(counted);
     }
 

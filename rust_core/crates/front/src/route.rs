@@ -16,12 +16,14 @@ const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
 /// Whether the application answers this.
 pub fn is_for_application(shared: &Shared, head: &Head) -> bool {
+    shared.is_held.load(Ordering::Relaxed) && is_known(head.method()) || is_of_application(shared, head)
+}
+
+/// Whether only the application can answer this.
+pub fn is_of_application(shared: &Shared, head: &Head) -> bool {
     let options = &shared.options;
     if !is_known(head.method()) {
         return false;
-    }
-    if shared.is_held.load(Ordering::Relaxed) {
-        return true;
     }
     let query = head.query().as_bytes();
     let is_reserved = || is_below(head.path(), &options.reserved) && !names_bucket(shared, head.host());

@@ -19,6 +19,7 @@ use crate::connections::limits::Limits;
 use crate::connections::message::Lines;
 use crate::connections::refusals::{self, Refusal};
 use crate::connections::tls;
+use orcas_bodies::incomplete::Sender;
 
 /// The least rate of a body, against clients that send slowly on purpose.
 const BODY_BYTES_PER_SECOND: f64 = 1024.0;
@@ -117,6 +118,12 @@ struct State {
     streams: Option<Box<Streams>>,
     /// Of a stream: the client takes no more of the answer at the moment.
     is_held_back: bool,
+}
+
+impl Sender for Conn {
+    fn shed(&self) {
+        self.end(Order::Refuse(&refusals::SLOW_DOWN));
+    }
 }
 
 impl Conn {

@@ -18,6 +18,7 @@ __all__ = [
     "PLAN_RUN",
     "PLAN_STREAM",
     "STRANGERS_SHARE",
+    "AdminCaller",
     "BackupPin",
     "BodySink",
     "CheckProgress",
@@ -1080,6 +1081,59 @@ class KeyDocument(TypedDict):
     data_keys: int
     due_ms: int | None
 
+@type_check_only
+class AccessAnswer(TypedDict):
+    """An access decision. `explicit`: a statement denies. `why`: what decides, if no statement does.
+
+    `statement`: the id of the policy that decides, the number of its statement from 1, and the name of that. `missing`: keys
+    of conditions that policies have asked for and the question did not give; they are those of whoever asks, or none.
+    """
+
+    allowed: bool
+    explicit: bool
+    why: str
+    statement: tuple[str, int, str | None] | None
+    missing: list[str]
+
+@final
+class AdminCaller:
+    """Who has signed a request to the admin API.
+
+    Its methods raise `Refusal`: the caller may not ask, or nobody and nothing is called that.
+    """
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 that the body must have."""
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it is the root user of the first account."""
+
+    @property
+    def arn(self) -> str:
+        """Of a session that of the session."""
+
+    @property
+    def access_key(self) -> str:
+        """The access key that has signed."""
+
+    def may(self, questions: list[tuple[str, str]]) -> list[bool]:
+        """Whether the caller may do each of these: an action and a resource, as an ARN, `BUCKET` or `BUCKET/KEY`. Blocks."""
+
+    def explain(
+        self, who: str, action: str, resource: str, context: dict[str, list[str]], bucket_policy: str | None
+    ) -> AccessAnswer:
+        """What is decided on somebody else, with `bucket_policy` in place of that of the bucket. Blocks.
+
+        `who`: a user of the account of the caller, `role/NAME`, an ARN, an access key, or `anonymous`.
+        """
+
+    def who_may(
+        self, action: str, resource: str, context: dict[str, list[str]], after: str, limit: int
+    ) -> tuple[list[tuple[str, AccessAnswer]], str | None]:
+        """Who may do something, by ARN, and the `after` of the next answer. Blocks."""
+
 @final
 class ListeningPermit:
     """The permission of somebody who is not root to listen to a bucket."""
@@ -1526,20 +1580,16 @@ class Core:
     def health(self) -> Health:
         """The condition of the store. May read from the disk."""
 
-    def authenticate_root(
-        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], client: str = ""
-    ) -> bytes:
-        """Checks that root has signed a request to the admin API, without blocking. Arguments as of a scope.
+    def authenticate_admin(
+        self, scope: MutableMapping[str, Any], action: str | None, bucket: str | None, once: bool
+    ) -> AdminCaller:
+        """Checks who has signed a request to the admin API, and that it may send it, without blocking.
 
-        `client` is the address of the sender, which counts wrong signatures.
-
-        Anything but GET and HEAD is granted once: the very same request is refused from then on.
-
-        Returns:
-            The SHA-256 that its body must have.
+        `action`: what it must be allowed, on the server or on `bucket`. None: only root may send it; empty: whoever has
+        signed it. `once`: the very same request is refused from then on.
 
         Raises:
-            Refusal: root has not signed it, or it was granted before.
+            Refusal: nobody has signed it, who has may not send it, or it was granted before.
         """
 
     def keys_used(self, access_keys: list[str]) -> list[int | None]:

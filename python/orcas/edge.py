@@ -15,6 +15,7 @@ from orcas._core import METRIC_LABELS as _CORE_LABELS
 from orcas._core import METRICS as _CORE_METRICS
 from orcas._core import (
     OPERATIONS,
+    AdminCaller,
     BackupPin,
     CheckProgress,
     Core,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
     from pathlib import Path
 
+    from orcas._core import AccessAnswer as AccessAnswer
     from orcas._core import Description as Description
     from orcas._core import FrontOptions as FrontOptions
     from orcas._core import KeyringOptions, Report
@@ -79,6 +81,7 @@ __all__ = [
     "METRIC_LABELS",
     "OPERATIONS",
     "Access",
+    "AdminCaller",
     "BackupPin",
     "CheckOptions",
     "CheckProgress",

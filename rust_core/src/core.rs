@@ -6,12 +6,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::admin::metrics::{Surroundings, format_of};
 use super::admin::snapshots::{self, Snapshot};
 use super::admin::{
-    BackupPin, LifecycleState, Maintenance, Pools, ReclaimState, ReclaimStats, Stats, UsageCounts, judge,
+    BackupPin, LifecycleState, Maintenance, Pools, PyAdminCaller, ReclaimState, ReclaimStats, Stats, UsageCounts, judge,
 };
 use super::errors::{StoreError, refusal_of, store_error};
 use super::events::{EventDeliveries, EventListener, EventsStats, ListeningPermit};
@@ -33,7 +33,7 @@ use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat}
 use orcas_fsck::CheckOptions;
 use orcas_gateway::{
     Admission, Begun, BucketPrefix, Completion, Done, Gateway, Identities, IdentityRow, IdentityTables, KeyRow,
-    LimitRow, MovedPrefix, Responder,
+    LimitRow, MovedPrefix, Needs, Responder,
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::{ErrorCode, S3Error};
@@ -393,23 +393,24 @@ impl Core {
         }
     }
 
-    /// Checks that root has signed a request to the admin API. `client`: the address of its sender. Returns the SHA-256
-    /// that its body must have.
-    #[pyo3(signature = (method, raw_path, query, headers, client = ""))]
-    fn authenticate_root<'py>(
+    /// Checks who has signed a request to the admin API, and that it may send it. `action`: what it must be allowed, on the
+    /// server or on `bucket`; None: only root may send it; empty: whoever has signed it. `once`: it is granted once.
+    fn authenticate_admin(
         &self,
-        py: Python<'py>,
-        method: &str,
-        raw_path: &[u8],
-        query: &[u8],
-        headers: &Bound<'py, PyList>,
-        client: &str,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let objects = header_objects(headers)?;
-        let list = byte_pairs(&objects);
-        let headers = Headers::new(&list);
-        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
-        judge(&self.gateway, &head, client.parse().ok()).map(|hash| PyBytes::new(py, &hash))
+        scope: &Bound<'_, PyDict>,
+        action: Option<&str>,
+        bucket: Option<&str>,
+        once: bool,
+    ) -> PyResult<PyAdminCaller> {
+        let needs = match action {
+            None => Needs::Root,
+            Some("") => Needs::Signature,
+            Some(action) => Needs::Action(action, bucket),
+        };
+        let ingress = head::ingress(scope, 0)?;
+        let scope = ScopeHead::of(scope)?;
+        let pairs = scope.pairs();
+        judge(&self.gateway, &scope.head(&pairs)?, &ingress, needs, once)
     }
 
     /// When each of these access keys has signed a request, in milliseconds since 1970; None if it has not since the start.

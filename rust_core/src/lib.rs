@@ -45,6 +45,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<events::EventListener>()?;
     module.add_class::<events::ListeningPermit>()?;
     module.add_class::<admin::BackupPin>()?;
+    module.add_class::<admin::PyAdminCaller>()?;
     module.add_class::<store::CheckProgress>()?;
     module.add_class::<admin::SealProgress>()?;
     module.add_class::<load::Load>()?;

@@ -113,7 +113,7 @@ class Untouched:
     """A core whose keys may be used, but not its store."""
 
     def __init__(self, core: Core) -> None:
-        self.authenticate_root = core.authenticate_root
+        self.authenticate_admin = core.authenticate_admin
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"{name} was asked before the verdict")

@@ -73,7 +73,32 @@ OF_SNAPSHOT: Final = {"bucket": "bucket", "name": "s"}
 OF_BUCKET: Final = {"bucket": "bucket"}
 OF_TARGET: Final = {"name": "hook"}
 PLACE: Final = {"bucket": "plain", "prefix": "a/"}
+QUESTION: Final = {"action": "s3:GetObject", "resource": "bucket/a/1", "context": {}}
+NO_QUESTION: Final = (
+    ("action", [*NAMES, "s3:Nope", "s3:ListBucket", "sts:AssumeRole"]),
+    ("resource", ["", "bucket", "arn:aws:s3:::bucket"]),
+)
 ROWS: Final[dict[tuple[str, str], Row]] = {
+    ("POST", "/access"): Row(
+        order={"who": "anonymous", **QUESTION, "bucket_policy": ""}, optional=("context", "bucket_policy"),
+        wrong=(*NO_QUESTION, ("who", [*NAMES, "role/none"]), ("bucket_policy", ["{", "[]"])), right=(("context", {}),),
+    ),
+    ("POST", "/access/own"): Row(
+        order={"questions": [["s3:GetObject", "bucket/a/1"]]}, right=(("questions", []),),
+        wrong=(("questions", [[["s3:Nope", "bucket"]], [["s3:GetObject", "bucket"]], [["s3:GetObject"]]]),),
+    ),
+    ("POST", "/access/who"): Row(
+        order={**QUESTION, "after": ""}, optional=("context", "after"), wrong=NO_QUESTION, right=(("context", {}),)
+    ),
+    ("GET", "/accounts"): Row(queries=("after=" + "x" * 1_025,)),
+    ("POST", "/accounts"): Row(order={"name": "new"}, wrong=(("name", NAMES),), status=201),
+    # It names neither a user nor a key.
+    ("GET", "/limits"): Row(queries=("user=a&access_key=b", "user=" + "x" * 1_025), status=400),
+    # There is no such user.
+    ("PUT", "/limits"): Row(
+        order={"user": "none", "requests": 1, "bytes": 1}, optional=("requests", "bytes"),
+        wrong=(("user", [None, *NAMES]), ("requests", [10**6 + 1]), ("bytes", [10**12 + 1])), status=404,
+    ),
     ("GET", "/stats"): Row(),
     ("GET", "/scrub"): Row(),
     ("POST", "/gc"): Row(status=202),

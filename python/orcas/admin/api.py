@@ -1,4 +1,4 @@
-"""The operator's tools over HTTP, under `/_orcas/admin/`: JSON in, JSON out, for the root identity alone.
+"""The operator's tools over HTTP, under `/_orcas/admin/`: JSON in, JSON out, for root and whoever is allowed by policies.
 
 A FastAPI application of its own within `RootOnly`, so that no spelling of a path avoids authentication. Long work is a job:
 started here, polled by its id.
@@ -17,10 +17,12 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
 
-from orcas.admin.guard import RootOnly
+from orcas.admin.guard import Audit, RootOnly
 from orcas.admin.jobs import Job
 from orcas.admin.pins import TooManyPinsError
+from orcas.admin.routes.access import add_access
 from orcas.admin.routes.audit import add_audit
 from orcas.admin.routes.identities import add_identities
 from orcas.admin.routes.keys import add_keys
@@ -41,7 +43,7 @@ log = logging.getLogger("orcas")
 
 # Of every route, for the documentation, which adds what goes without saying (`orcas.admin.docs`).
 _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
-    403: {"description": "The request is not signed with the root key"},
+    403: {"description": "The request is not signed, or whoever has signed it is not allowed it"},
     503: {"description": "The store, or what is requested, is not available now"},
 }
 _CODES: Final = {400: "InvalidRequest", 404: "NotFound", 405: "MethodNotAllowed"}
@@ -78,13 +80,22 @@ class MoveBody(Order):
 
 def admin_app(tools: Callable[[], Tools], around: Callable[[], Around]) -> FastAPI:
     """The application to be mounted at `MOUNT`."""
+
+    def audit() -> Audit | None:
+        identities = tools().identities
+        return None if identities is None else identities.audit
+
+    def routes() -> list[BaseRoute]:
+        return app.routes
+
     app = FastAPI(
         title="Orcas administration", docs_url=None, redoc_url=None, openapi_url=None, responses=_REFUSALS,
-        middleware=[Middleware(RootOnly, gatekeeper=lambda: tools().core)],
+        middleware=[Middleware(RootOnly, gatekeeper=lambda: tools().core, routes=routes, audit=audit)],
         # A redirect would be no JSON, and its target would need another signature.
         redirect_slashes=False,
     )  # fmt: skip
     _add_errors(app)
+    add_access(app, tools)
     _add_work(app, tools)
     _add_jobs(app, tools)
     _add_pins(app, tools)

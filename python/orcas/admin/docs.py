@@ -10,6 +10,7 @@ import re
 from html import escape
 from typing import Any, Final
 
+from orcas.admin.rights import ACTIONS, SIGNED
 from orcas.pages import STYLE
 
 _METHODS: Final = ("get", "put", "post", "delete")
@@ -86,6 +87,10 @@ def _complete(path: str, method: str, operation: Document) -> None:
         if status in answers:
             answers[status]["description"] = description
     operation["responses"] = dict(sorted(answers.items()))
+    action = ACTIONS.get((method.upper(), path))
+    if action != SIGNED:
+        needs = "For root alone." if action is None else f"Needs `{action}`."
+        operation["description"] = f"{operation.get('description', '')} {needs}".lstrip()
 
 
 def page(document: Document) -> str:
@@ -101,8 +106,9 @@ def page(document: Document) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head>'
         f"<body>\n<h1>{title}</h1>\n<p>Routes under <code>/_orcas/</code>. Those under <code>/_orcas/admin/</code> answer "
-        "requests that the root identity has signed in their headers (Signature Version 4, service <code>s3</code>), "
-        "in JSON. Every error is <code>{&quot;error&quot;: {&quot;code&quot;: …, &quot;message&quot;: …}}</code>. "
+        "requests that root has signed in their headers (Signature Version 4, service <code>s3</code>), or somebody who "
+        "is allowed the action that they need, in JSON. "
+        "Every error is <code>{&quot;error&quot;: {&quot;code&quot;: …, &quot;message&quot;: …}}</code>. "
         'Everything else is S3. The same as <a href="openapi.json">OpenAPI</a>.</p>\n'
         + "\n".join(parts)
         + "\n</body></html>\n"

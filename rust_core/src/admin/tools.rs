@@ -1,19 +1,14 @@
 //! What the admin API reads from an open store, and the signatures of its requests. The structs here become dicts, field
 //! by field.
 
-use std::net::IpAddr;
-use std::sync::Arc;
-
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::errors::{refusal, refusal_of};
 use orcas_engine::{self as engine, Handle, LifecycleProgress, LifecycleReport, ReclaimProgress, Reclaimed, Usage};
-use orcas_gateway::{Gateway, NotAdmitted, now_ms};
 use orcas_http::{Headers, RequestHead, hex};
 use orcas_seal::Secret;
-use orcas_sigv4::{Authentication, PayloadMode, Signer};
+use orcas_sigv4::Signer;
 
 /// A bucket as `Core.stats` shows it.
 #[derive(IntoPyObject)]
@@ -243,31 +238,6 @@ impl BackupPin {
     fn release(&self) {
         let pin = self.pin.lock().take();
         drop(pin);
-    }
-}
-
-/// Accepts only requests that root has signed in their headers, over the hash of the body. A presigned URL is not enough,
-/// because it can be passed on, nor is an unsigned body. Returns the SHA-256 that the body must have.
-pub fn judge(gateway: &Arc<Gateway>, head: &RequestHead<'_>, client: Option<IpAddr>) -> PyResult<[u8; 32]> {
-    let denied = |message: &str| Err(refusal(403, "AccessDenied", message.to_owned()));
-    let authenticated =
-        gateway.access().authenticate_root(head, client).map_err(|problem| refusal_of(problem.error))?;
-    match (authenticated.how, authenticated.payload, authenticated.stamp) {
-        (Authentication::Header, PayloadMode::Hash(hash), Some(stamp)) => {
-            // Reading again changes nothing, and dates that may be any do not tell an old request from a new one.
-            if matches!(head.method, b"GET" | b"HEAD") || gateway.access().options.any_date {
-                return Ok(hash);
-            }
-            match gateway.access().signers.replays.admit(stamp, now_ms()) {
-                Ok(()) => Ok(hash),
-                Err(refused @ NotAdmitted::Full) => Err(refusal(503, "SlowDown", refused.to_string())),
-                Err(refused) => Err(refusal(409, "RequestReplayed", refused.to_string())),
-            }
-        }
-        (Authentication::Header, _, _) => denied("The signature must cover the SHA-256 of the body."),
-        (Authentication::Presigned | Authentication::PresignedVersionTwo | Authentication::Anonymous, _, _) => {
-            denied("The request must be signed in its Authorization header.")
-        }
     }
 }
 

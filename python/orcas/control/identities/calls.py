@@ -81,6 +81,8 @@ class Caller:
     certificate: ClientCertificate | None = None
     # Keys of conditions that the request itself fills.
     context: Mapping[str, list[str]] = field(default_factory=dict)
+    # The ARN and the access key of who has told the operator to.
+    actor: tuple[str, str] | None = None
 
     @property
     def arn(self) -> str:

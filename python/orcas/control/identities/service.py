@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -146,13 +147,15 @@ class Identities:
         web: WebIdentity | None = None,
         certificate: ClientCertificate | None = None,
         service: str | None = None,
+        actor: tuple[str, str] | None = None,
     ) -> Answer:
         """The answer of an action of IAM or STS.
 
         `access_key`: what has signed. Without it, the operator of the server calls, as the root of `account`, a number or
         canonical id; without that, of the first account. `context`: keys of conditions that the request fills. `token`: that
         of the session whose credentials have signed. `web` or `certificate`: who calls, where nobody has signed.
-        `service`: the one that the request is for; either, if the operator calls.
+        `service`: the one that the request is for; either, if the operator calls. `actor`: the ARN and the access key of who
+        has told the operator to, for the audit log.
 
         Raises:
             IamError: it is refused, and nothing was changed.
@@ -177,6 +180,7 @@ class Identities:
                     caller = await self._in_session(records, (access_key, token), context or {}, service)
                 else:
                     caller = await self._caller(records, access_key, account, context or {})
+                caller = dataclasses.replace(caller, actor=actor)
                 operator = access_key is None and web is None and certificate is None
                 return await self._perform(records, caller, name, given, operator=operator)
 
@@ -197,6 +201,13 @@ class Identities:
         """Users, groups or policies of the first account with these names."""
         async with self._turn():
             return await named(Records(self._connection), self._secrets.decrypt, self._root.owner, kind, names)
+
+    async def label(self, policy: str) -> str:
+        """What people call the policy with this id: an inline one by whose it is, others as they are."""
+        owner, _, name = policy.partition("/")
+        async with self._turn():
+            entity = await Records(self._connection).by_id(owner)
+        return policy if entity is None else f"{entity.kind} {entity.name}: {name}"
 
     def now_ms(self) -> int:
         """The time by which sessions expire."""
@@ -341,6 +352,7 @@ class Identities:
         # What was made gets its name only now.
         made = {"AccessKeyId": answer["AccessKey"]["AccessKeyId"]} if "AccessKey" in answer else {}
         signed = None if caller.key is None else caller.key.access_key
+        actor, signed = caller.actor or (actor, signed)
         address = next(iter(caller.context.get("aws:SourceIp", ())), None)
         return AuditEntry(actor, name, {**given, **made}, caller.account.number, signed, address)
 

@@ -102,12 +102,12 @@ impl Found<'_> {
             let name =
                 self.circumstances.version.map(|id| VersionName::parse("versionId", id.as_bytes())).transpose()?;
             let key = Bytes::copy_from_slice(key);
-            let engine = &self.access.engine;
+            let (engine, circumstances) = (&self.access.engine, self.circumstances);
             let at_hand = if name.is_none() { engine.try_object_in(bucket, &key) } else { None };
             let found = match (at_hand, name) {
                 (Some(found), _) => Ok(found),
-                (None, _) if !self.access.pool.runs_this_thread() => {
-                    self.circumstances.is_postponed.set(true);
+                (None, _) if circumstances.supposed.is_none() && !self.access.pool.runs_this_thread() => {
+                    circumstances.is_postponed.set(true);
                     return Err(ErrorCode::AccessDenied.into());
                 }
                 (None, None) => engine.object_in(bucket, &key),
@@ -134,6 +134,45 @@ impl Context for Found<'_> {
             // What cannot be read must not be authorized.
             Err(_) => self.circumstances.is_uncertain.set(true),
         }
+    }
+}
+
+/// What decides beside the policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    AccessControlList,
+    PublicAccessBlock,
+    Website,
+}
+
+/// An access decision, and what it follows from.
+pub struct Decided {
+    pub decision: AccessDecision,
+    /// If no policy alone decides.
+    pub beside: Option<Beside>,
+    pub bucket_policy: Option<Arc<BucketPolicy>>,
+    /// That of the sender's own policies alone, if it is a denial.
+    pub own: Option<AccessDecision>,
+    /// The bucket belongs to the account of the sender, or there is none.
+    pub is_own: bool,
+}
+
+impl Requester {
+    /// Its own policies.
+    pub(super) fn policies(&self) -> Policies<'_> {
+        Policies {
+            identity: &self.identity.policies,
+            boundary: self.identity.boundary.as_deref(),
+            session: self.session.as_deref(),
+            resource: None,
+        }
+    }
+
+    /// The decision of its own policies on what belongs to its own account.
+    fn own_decision(&self, action: &str, resource: &[u8], context: &dyn Context) -> AccessDecision {
+        let principal = &self.identity.principal;
+        let request = Request { principal, action, resource, resource_account: &principal.account, context };
+        evaluate(&request, &self.policies())
     }
 }
 
@@ -169,13 +208,16 @@ impl AccessControl {
         if question.requester.is_root { Ok(()) } else { self.judge(identities, question, circumstances) }
     }
 
-    /// Whoever is not root.
-    fn judge(
+    /// The decision on whoever is not root.
+    ///
+    /// # Errors
+    /// `AccessDenied` if it cannot be made; `NoSuchKey` or `NoSuchVersion` for whoever may know what is missing.
+    pub fn decide(
         &self,
         identities: &Identities,
         question: &Question<'_>,
         circumstances: &Circumstances<'_>,
-    ) -> Result<(), S3Error> {
+    ) -> Result<Decided, S3Error> {
         let Question { requester, action, resource, facts } = *question;
         let identity = &*requester.identity;
         // What does not exist, and what is to be made, is as if it were the sender's own, without a policy.
@@ -183,7 +225,10 @@ impl AccessControl {
         let bucket = resource.bucket().filter(|_| !creates).and_then(|name| self.engine.bucket(name.as_bytes()));
         let owner = bucket.as_ref().and_then(|bucket| std::str::from_utf8(&bucket.owner).ok());
         let resource_account = owner.map_or(&*identity.principal.account, |owner| identities.account(owner));
-        let document = bucket.as_ref().and_then(|bucket| document::<BucketPolicy>(&self.engine, bucket.id));
+        let document = match circumstances.supposed.filter(|supposed| supposed.replaces_policy) {
+            Some(supposed) => supposed.bucket_policy.clone(),
+            None => bucket.as_ref().and_then(|bucket| document::<BucketPolicy>(&self.engine, bucket.id)),
+        };
         let is_own = resource_account == identity.principal.account;
         let restricted = !is_own
             && document.as_ref().is_some_and(|it| it.is_public)
@@ -193,39 +238,50 @@ impl AccessControl {
             Found { access: self, bucket: bucket.as_deref(), resource, circumstances, version: OnceCell::new() };
         let request =
             Request { principal: &identity.principal, action, resource: &arn, resource_account, context: &found };
-        let of_sender = Policies {
-            identity: &identity.policies,
-            boundary: identity.boundary.as_deref(),
-            session: requester.session.as_deref(),
-            resource: None,
-        };
+        let of_sender = requester.policies();
         let policies = Policies { resource: document.as_ref().map(|it| &it.policy), ..of_sender };
         let mut decision = evaluate(&request, &policies);
+        let mut beside = None;
         if restricted && decision.is_allowed() {
             decision = AccessDecision::ImplicitDeny(Missing::Resource);
+            beside = Some(Beside::PublicAccessBlock);
         }
         if circumstances.is_uncertain.get() {
             let message = "A policy depends on what the body of the request asks for, which is not supported";
             return Err(S3Error::with(ErrorCode::AccessDenied, message));
         }
-        let of_sender_alone =
-            || evaluate(&Request { resource_account: &identity.principal.account, ..request }, &of_sender);
+        let own_allows = || requester.own_decision(action, &arn, &found).is_allowed();
         // Nor do lists let another account into what is restricted to its own.
         if let (Some(bucket), false) = (&bucket, restricted || decision.is_final()) {
             let asked = AskedOfAcl { bucket, question, is_own, decision: &decision, found: &found };
-            match self.ask_acl(identities, &asked, circumstances, &|| of_sender_alone().is_allowed())? {
-                Some(true) => decision = AccessDecision::Allowed(None),
-                Some(false) => decision = AccessDecision::ImplicitDeny(Missing::Resource),
-                None => {}
+            let by_list = self.ask_acl(identities, &asked, circumstances, &own_allows)?;
+            if let Some(allows) = by_list {
+                let denied = AccessDecision::ImplicitDeny(Missing::Resource);
+                decision = if allows { AccessDecision::Allowed(None) } else { denied };
+                beside = Some(Beside::AccessControlList);
             }
         }
         let is_read = facts.is_published && action == "s3:GetObject";
-        let is_published = is_read && matches!(decision, AccessDecision::ImplicitDeny(_));
-        if is_published {
+        if is_read && matches!(decision, AccessDecision::ImplicitDeny(_)) {
             // By the website of the bucket.
             decision = AccessDecision::Allowed(None);
+            beside = Some(Beside::Website);
         }
-        let logged = || LoggedDecision { action, decision, bucket_policy: document.clone(), count: 1 };
+        let own = (!decision.is_allowed()).then(|| requester.own_decision(action, &arn, &found));
+        Ok(Decided { decision, beside, bucket_policy: document, own, is_own })
+    }
+
+    /// Whoever is not root.
+    fn judge(
+        &self,
+        identities: &Identities,
+        question: &Question<'_>,
+        circumstances: &Circumstances<'_>,
+    ) -> Result<(), S3Error> {
+        let Question { requester, action, resource, .. } = *question;
+        let decided = self.decide(identities, question, circumstances)?;
+        let Decided { decision, own, bucket_policy, is_own, .. } = decided;
+        let logged = || LoggedDecision { action, decision, bucket_policy: bucket_policy.clone(), count: 1 };
         if let Some(decisions) = circumstances.decisions.filter(|_| self.access_lines.is_open()) {
             decisions.add(logged());
         }
@@ -241,9 +297,9 @@ impl AccessControl {
             return Err(S3Error { private, ..ErrorCode::AccessDenied.into() });
         }
         // Whose own policies do not allow it does not learn what the bucket's policy says, nor that there is a bucket.
-        let own = of_sender_alone();
-        let told = if own.is_allowed() { decision } else { own };
-        Err(S3Error { private, ..S3Error::with(ErrorCode::AccessDenied, self.refusal(question, told)) })
+        let told = own.filter(|own| !own.is_allowed()).unwrap_or(decision);
+        let refusal = self.refusal(requester, (action, &resource), told);
+        Err(S3Error { private, ..S3Error::with(ErrorCode::AccessDenied, refusal) })
     }
 
     /// What access control lists make of an access decision by policies that is no explicit denial: they allow it, they do
@@ -324,8 +380,13 @@ impl AccessControl {
         if self.options.public_access == PublicAccess::Blocked { ", as ORCAS_PUBLIC_ACCESS is blocked" } else { "" }
     }
 
-    fn refusal(&self, question: &Question<'_>, decision: AccessDecision) -> String {
-        let Question { requester, action, resource, .. } = question;
+    /// Why an action is refused, for who wanted it: by which kind of policy.
+    pub(super) fn refusal(
+        &self,
+        requester: &Requester,
+        (action, resource): (&str, &dyn fmt::Display),
+        decision: AccessDecision,
+    ) -> String {
         let why = match decision {
             AccessDecision::ExplicitDeny(Reason { source, .. }) => match source {
                 Source::Identity(_) => "with an explicit deny in an identity-based policy".to_owned(),

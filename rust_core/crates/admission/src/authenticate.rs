@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::access_control::AccessControl;
 use crate::ingress::now_ms;
-use crate::request_context::has_body;
 use crate::senders::identities::{Identities, Requester};
 use crate::senders::sessions::token_of;
 use orcas_bodies::problem::Problem;
@@ -24,9 +23,6 @@ pub const EMPTY_SHA256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41,
     0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
-
-/// The paths of MinIO's admin API, whose clients name no region.
-const ADMIN_OF_MINIO: &[u8] = b"/minio/admin/";
 
 /// Further apart than any two dates that a request can name, and small enough to be added to.
 const ANY_SKEW_MS: i64 = i64::MAX / 4;
@@ -100,31 +96,6 @@ impl AccessControl {
             return Err(ErrorCode::AccessDenied.into());
         }
         Ok((authenticated, Arc::clone(&session.requester)))
-    }
-
-    /// Verifies the signature of a request to the admin API, which only root may send. Unlike S3, it does not need
-    /// `x-amz-content-sha256` without a body: curl sends this header since version 8 only.
-    pub fn authenticate_root(&self, head: &RequestHead<'_>, client: Option<IpAddr>) -> Result<Authenticated, Problem> {
-        let identities = self.identities();
-        let body = (!has_body(&head.headers)).then_some(EMPTY_SHA256);
-        let may_lack_region = head.path.starts_with(ADMIN_OF_MINIO);
-        let requirements = Requirements { body, may_lack_region, ..self.requirements(now_ms()) };
-        let (authenticated, requester) = self.authenticate(&identities, head, &requirements, client)?;
-        let is_temporary = token_of(head).is_some();
-        if requester.is_root && !is_temporary {
-            return Ok(authenticated);
-        }
-        let error = match (requester.is_anonymous(), is_temporary) {
-            (true, _) => ErrorCode::AccessDenied.into(),
-            (false, true) => {
-                S3Error::with(ErrorCode::AccessDenied, "The admin API cannot be used with temporary credentials")
-            }
-            (false, false) => {
-                let message = format!("User: {} is not root, who alone may use the admin API", requester.log_name());
-                S3Error::with(ErrorCode::AccessDenied, message)
-            }
-        };
-        Err(error.into())
     }
 
     /// The access key that has signed a request for a service beside S3. `body`: the SHA-256 of its body, which was

@@ -158,6 +158,7 @@ impl RequestContext<'_> {
             is_uncertain: Cell::new(false),
             is_postponed: &self.is_postponed,
             decisions: Some(&self.decisions),
+            supposed: None,
         }
     }
 

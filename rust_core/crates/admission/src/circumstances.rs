@@ -1,8 +1,10 @@
 //! What conditions of policies may ask about a request: the keys of AWS, from what the server knows of it and from what its
 //! head says. Made when a statement asks, so a request that no condition concerns pays nothing.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use crate::access_control::AccessControl;
 use crate::decision_log::DecisionLog;
@@ -11,6 +13,7 @@ use crate::request_context::RequestContext;
 use orcas_access::Context;
 use orcas_http::{Headers, Query, timestamp};
 use orcas_s3::Operation;
+use orcas_s3::documents::BucketPolicy;
 use orcas_s3::operations::Part;
 use orcas_s3::stored_headers::{LOCATION, OF_A_BODY};
 use orcas_s3::tags::{self, TaggingDirective};
@@ -40,6 +43,32 @@ pub struct Circumstances<'a> {
     pub is_postponed: &'a Cell<bool>,
     /// Where access decisions are noted, if the logs want them.
     pub decisions: Option<&'a DecisionLog>,
+    /// There is no request: somebody asks what would be decided on one.
+    pub supposed: Option<&'a Supposed>,
+}
+
+/// What is supposed of a request that nobody has sent. Its decision may wait for the disk.
+#[derive(Default)]
+pub struct Supposed {
+    /// Keys of conditions, in lower case, in place of what is known.
+    pub context: HashMap<String, Vec<String>>,
+    /// `bucket_policy` is in place of the policy that the bucket has; `None` then stands for none.
+    pub replaces_policy: bool,
+    pub bucket_policy: Option<Arc<BucketPolicy>>,
+    /// Keys that policies have asked for, and that are not supposed.
+    pub missing: RefCell<BTreeSet<String>>,
+}
+
+impl Supposed {
+    /// Whether it has this key, and its values.
+    fn visit(&self, key: &str, each: &mut dyn FnMut(&str)) -> bool {
+        let Some(values) = self.context.get(key) else {
+            self.missing.borrow_mut().insert(key.to_owned());
+            return false;
+        };
+        values.iter().for_each(|value| each(value));
+        true
+    }
 }
 
 /// The same without the head, for what is authorized after that is gone.
@@ -105,12 +134,16 @@ impl KeptCircumstances {
             is_uncertain: Cell::new(false),
             is_postponed: &Cell::new(false),
             decisions,
+            supposed: None,
         })
     }
 }
 
 impl Context for Circumstances<'_> {
     fn visit(&self, key: &str, each: &mut dyn FnMut(&str)) {
+        if self.supposed.is_some_and(|supposed| supposed.visit(key, each)) {
+            return;
+        }
         match key.split_once(':') {
             Some(("aws", key)) => self.global(key, each),
             Some(("s3", key)) => self.of_s3(key, each),

@@ -11,6 +11,7 @@ pub mod authenticate;
 pub mod authorize;
 pub mod bounds;
 pub mod circumstances;
+pub mod control;
 pub mod decision_log;
 pub mod documents;
 pub mod ingress;

@@ -180,3 +180,10 @@ impl<'a> RequestContext<'a> {
 pub fn has_body(headers: &Headers<'_>) -> bool {
     transfer_encoded(headers) || headers.get("content-length").is_some_and(|length| length.trim_ascii() != b"0")
 }
+
+/// Bytes of the body that a head announces, as they are sent.
+#[inline]
+pub fn announced(headers: &Headers<'_>) -> u64 {
+    let length = headers.get("content-length").and_then(|length| std::str::from_utf8(length.trim_ascii()).ok());
+    length.and_then(|length| length.parse().ok()).unwrap_or(0)
+}

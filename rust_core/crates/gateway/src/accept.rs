@@ -12,7 +12,7 @@ use orcas_admission::authenticate::{names_claim, with_claim};
 use orcas_admission::bounds::rates::admit;
 use orcas_admission::decision_log::LoggedDecisions;
 use orcas_admission::ingress::Ingress;
-use orcas_admission::request_context::{RequestContext, Sender, has_body};
+use orcas_admission::request_context::{RequestContext, Sender, announced, has_body};
 use orcas_admission::senders::identities::Identities;
 use orcas_bodies::problem::Problem;
 use orcas_http::{Headers, RequestHead};
@@ -168,12 +168,6 @@ impl Gateway {
 
 /// Headers without the prefix `x-amz-` that a presigned address of version 2 signs and carries in its query.
 const HOISTED_BY_VERSION_TWO: [&str; 2] = ["content-md5", "content-type"];
-
-/// Bytes of the body that a head announces, as they are sent.
-pub(crate) fn announced(headers: &Headers<'_>) -> u64 {
-    let length = headers.get("content-length").and_then(|length| std::str::from_utf8(length.trim_ascii()).ok());
-    length.and_then(|length| length.parse().ok()).unwrap_or(0)
-}
 
 /// The part of a path that names bucket and key.
 pub(crate) fn below(path: &[u8], mount_length: usize) -> &[u8] {

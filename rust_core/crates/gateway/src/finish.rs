@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::accept::announced;
 use crate::accounting::metering::Billed;
 use crate::gateway::Gateway;
 use crate::postponed::Postponed;
@@ -12,6 +11,7 @@ use crate::refusal::Refusal;
 use orcas_admission::bounds::rates::{charge, give_back};
 use orcas_admission::decision_log::LoggedDecisions;
 use orcas_admission::ingress::now_ms;
+use orcas_admission::request_context::announced;
 use orcas_http::Headers;
 use orcas_metrics::Exemplar;
 use orcas_requests::request::Request;

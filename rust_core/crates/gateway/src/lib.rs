@@ -33,6 +33,8 @@ pub use listening::Listening;
 pub use moves::{BucketPrefix, MovedPrefix};
 pub use orcas_admission::bounds::lockouts::LockoutOptions;
 pub use orcas_admission::bounds::replays::NotAdmitted;
+pub use orcas_admission::control::admin::{AdminCaller, Needs};
+pub use orcas_admission::control::asking::{AccessQuestion, Explained};
 pub use orcas_admission::decision_log::LoggedDecisions;
 pub use orcas_admission::ingress::{Ingress, now_ms};
 pub use orcas_admission::options::{GatewayOptions, PublicAccess};

@@ -82,7 +82,7 @@ pub struct Requester {
 }
 
 impl Requester {
-    pub(super) fn new(owner: String, access_key: String, is_root: bool, identity: Arc<Identity>) -> Self {
+    pub(crate) fn new(owner: String, access_key: String, is_root: bool, identity: Arc<Identity>) -> Self {
         let id = parse_hex(owner.as_bytes()).unwrap_or_default();
         Self { owner, id, access_key, is_root, identity, session: None, limits: None }
     }
@@ -116,8 +116,8 @@ pub struct Identity {
     pub principal: Principal,
     pub policies: Vec<Arc<Policy>>,
     pub boundary: Option<Arc<Policy>>,
-    pub(super) policy_ids: Vec<String>,
-    pub(super) boundary_id: Option<String>,
+    pub(crate) policy_ids: Vec<String>,
+    pub(crate) boundary_id: Option<String>,
 }
 
 impl Identity {
@@ -387,8 +387,20 @@ impl Identities {
     }
 
     /// The user, role or root user with this ARN.
-    pub(super) fn identity_of(&self, arn: &str) -> Option<&Identity> {
+    pub(crate) fn identity_of(&self, arn: &str) -> Option<&Identity> {
         self.identities.get(arn).map(|it| &**it)
+    }
+
+    /// All of them by their ARNs, in no order.
+    pub(crate) fn all_identities(&self) -> impl Iterator<Item = (&str, &Identity)> {
+        self.identities.iter().map(|(arn, identity)| (&**arn, &**identity))
+    }
+
+    /// The user or role of an account with this name.
+    pub(crate) fn named(&self, kind: Kind, account: &str, name: &str) -> Option<&Identity> {
+        let is_it =
+            |it: &&Identity| it.principal.kind == kind && it.principal.account == account && it.principal.name == name;
+        self.identities.values().map(|it| &**it).find(is_it)
     }
 
     pub(super) fn policy(&self, id: &str) -> Result<Arc<Policy>, String> {

@@ -79,28 +79,61 @@ def test_the_statement_that_decides_is_shown(visitor: Visitor, iam: Any, s3: Any
     }
     iam.put_user_policy(UserName=name, PolicyName="own", PolicyDocument=json.dumps({"Statement": [deny]}))
     iam.attach_user_policy(UserName=name, PolicyArn=READ_ONLY)
-    asked = {"kind": "user", "name": name, "action": "s3:GetObject", "resource": f"{bucket}/a"}
-    allowed = visitor.post("/users/may", asked)
-    assert "Yes: allowed." in allowed.text
-    assert f"{READ_ONLY} statement 1" in allowed.text
-    assert "s3:Get*" in allowed.text
-    denied = visitor.post("/users/may", asked | {"resource": f"{bucket}/secret/a"})
-    assert "No: denied by a statement." in denied.text
-    assert "(NoSecrets)" in denied.text
-    assert f"arn:aws:s3:::{bucket}/secret/*" in denied.text
+    asked = {"who": name, "action": "s3:GetObject", "resource": f"{bucket}/a"}
+    allowed = visitor.get("/users/may", params=asked).text
+    assert "Yes: allowed." in allowed
+    assert f"Statement 1 of {READ_ONLY}" in allowed
+    assert "s3:Get*" in allowed
+    denied = visitor.get("/users/may", params=asked | {"resource": f"{bucket}/secret/a"}).text
+    assert "No: denied by a statement." in denied
+    assert f"Statement 1 (NoSecrets) of user {name}: own" in denied
+    assert f"arn:aws:s3:::{bucket}/secret/*" in denied
     wanted = asked | {"action": "s3:PutObject"}
-    assert "No: no statement allows it." in visitor.post("/users/may", wanted).text
+    assert "No: nothing allows it." in visitor.get("/users/may", params=wanted).text
     arn = iam.get_user(UserName=name)["User"]["Arn"]
     put = {"Effect": "Allow", "Principal": {"AWS": arn}, "Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{bucket}/*",
            "Condition": {"IpAddress": {"aws:SourceIp": "192.0.2.0/24"}}}  # fmt: skip
     s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Statement": [put]}))
-    wanted |= {"policy": "yes", "context": "aws:SourceIp=192.0.2.1"}
-    assert "resource statement 1" in visitor.post("/users/may", wanted).text
-    assert "No: no statement" in visitor.post("/users/may", wanted | {"context": "aws:SourceIp=198.51.100.1"}).text
-    for wrong in ({"name": ""}, {"context": "novalue"}, {"name": "no-such-user"}):
-        refused = visitor.post("/users/may", asked | wrong)
-        assert refused.status_code in (400, 404)
+    # The bucket's policy counts without being asked for, and a key that it asks for is named.
+    here = visitor.get("/users/may", params=wanted).text
+    assert "No: nothing allows it." in here
+    assert "Conditions ask for aws:sourceip" in here
+    there = visitor.get("/users/may", params=wanted | {"context": "aws:SourceIp=192.0.2.1"}).text
+    assert "Statement 1 of the bucket policy" in there
+    for wrong in (
+        {"context": "novalue"},
+        {"who": "no-such-user"},
+        {"action": "s3:Nothing"},
+        {"action": "s3:ListBucket"},
+    ):
+        refused = visitor.get("/users/may", params=asked | wrong)
+        assert refused.status_code == 400
         assert f'value="{bucket}/a"' in refused.text
+
+
+def test_who_may_read_an_object_is_listed(visitor: Visitor, iam: Any, s3: Any, bucket: str, name: str) -> None:
+    iam.create_user(UserName=name)
+    s3.put_object(Bucket=bucket, Key="a", Body=b"a")
+    page = visitor.page(f"/b/{bucket}/object?key=a")
+    (link,) = re.findall(r'href="/_orcas/console(/users/may\?[^"]+)">Who may read this', page)
+    shown = visitor.page(html.unescape(link))
+    assert "Everybody</strong>, without a key" not in shown
+    assert f":user/{name}<" not in shown
+    everybody = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
+    s3.delete_public_access_block(Bucket=bucket)
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Statement": [everybody]}))
+    following = html.unescape(link)
+    found = ""
+    while following:
+        shown = visitor.page(following)
+        found += shown
+        more = re.findall(r'href="/_orcas/console(/users/may\?[^"]+)">Next part', shown)
+        following = html.unescape(more[0]) if more else ""
+    assert "Everybody</strong>, without a key" in found
+    assert f":user/{name}<" in found
+    assert "Not looked at:" in found
+    s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration={"RestrictPublicBuckets": True})
+    assert "Everybody</strong>, without a key" not in visitor.page(html.unescape(link))
 
 
 def test_the_audit_log_is_listed_and_verified(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from orcas.console.calls import CallError, Visit, call, object_path
 from orcas.console.documents.policies import BUCKET, build, readable
-from orcas.console.explaining import AccessDecision, Question, checked, entity_arn, explain
+from orcas.console.explaining import AccessDecision, checked, entity_arn, explain
 from orcas.console.pages import explained, field, flash, page, redirect, visit
 from orcas.console.pages.settings.sources import Configuration
 
@@ -17,7 +17,6 @@ TITLE: Final = "Policy"
 ABOUT: Final = "Who may do what in this bucket, besides what policies of users say."
 NONE: Final = "No policy: policies of users alone decide."
 SOURCE: Final = Configuration("policy", "NoSuchBucketPolicy", is_json=True)
-_KINDS: Final = (("user", "User"), ("role", "Role"))
 
 
 async def state(who: Visit, bucket: str) -> tuple[str, str]:
@@ -56,8 +55,6 @@ async def change(request: Request) -> Response:
         await SOURCE.save(who, bucket, None if action == "remove" else typed)
     except CallError as error:
         said = f"Nothing was changed. {explained(error)}"
-        if error.status == 403 and "Block" in error.message:
-            said += " The public access block of this bucket is one of its settings."
         return await _page(request, document, typed, findings=findings, problem=said, status=error.status)
     flash(request, f"Policy: {'removed' if action == 'remove' else 'saved'}.")
     return redirect(request, f"/b/{bucket}/settings/policy")
@@ -73,8 +70,7 @@ async def _template(request: Request, document: str | None, typed: str, bucket: 
         if not who:
             return await _page(request, document, typed, problem="Write who may do it: a user or a role.", status=400)
         try:
-            kind = field(request, "kind") or "user"
-            whose = who if who.startswith("arn:") else await entity_arn(visit(request), kind, who)
+            whose = await entity_arn(visit(request), who)
         except CallError as error:
             return await _page(request, document, typed, problem=explained(error), status=error.status)
     text = build(template, bucket, field(request, "prefix"), whose)
@@ -82,13 +78,14 @@ async def _template(request: Request, document: str | None, typed: str, bucket: 
 
 
 async def _explain(request: Request, document: str | None, typed: str) -> Response:
-    bucket, who = str(request.path_params["bucket"]), visit(request)
-    name, key = field(request, "who").strip(), field(request, "key")
-    resource = f"arn:aws:s3:::{bucket}" + (f"/{key}" if key else "")
+    key = field(request, "key")
+    question = {
+        "who": field(request, "who").strip(), "action": field(request, "action").strip(),
+        "resource": f"arn:aws:s3:::{request.path_params['bucket']}" + (f"/{key}" if key else ""),
+        "bucket_policy": typed,
+    }  # fmt: skip
     try:
-        source = name if name.startswith("arn:") else await entity_arn(who, field(request, "kind") or "user", name)
-        question = Question(source, field(request, "action").strip(), resource, {})
-        decision = await explain(who, question, typed if typed.strip() else None)
+        decision = await explain(visit(request), question)
     except CallError as error:
         return await _page(request, document, typed, explain_problem=explained(error), status=error.status)
     return await _page(request, document, typed, decision=decision)
@@ -110,10 +107,10 @@ async def _page(
     bucket = str(request.path_params["bucket"])
     context: dict[str, Any] = {
         "bucket": bucket, "document": document, "text": text, "findings": findings or [], "problem": problem, "fine": fine,
-        "unsaved": unsaved, "decision": decision, "explain_problem": explain_problem, "kinds": _KINDS, "title": TITLE,
+        "unsaved": unsaved, "decision": decision, "explain_problem": explain_problem, "title": TITLE,
         "about": ABOUT, "none_text": NONE, "templates": [(name, each.title) for name, each in BUCKET.items()],
         "public": await _is_public(visit(request), bucket) if document else None,
-        "typed": {name: field(request, name) for name in ("template", "prefix", "whose", "kind", "who", "action", "key")},
+        "typed": {name: field(request, name) for name in ("template", "prefix", "whose", "who", "action", "key")},
     }  # fmt: skip
     return await page(request, "settings/policy.html", status, **context)
 

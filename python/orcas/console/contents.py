@@ -81,14 +81,14 @@ async def list_versions(
     return entries, (_text(found, "NextKeyMarker"), found.findtext("NextVersionIdMarker") or "")
 
 
-async def has_versions(visit: Visit, bucket: str) -> bool:
-    """Whether the bucket keeps versions now. False if the key may not know it."""
+async def has_versions(visit: Visit, bucket: str) -> bool | None:
+    """Whether the bucket keeps versions now. None if the key may not know it."""
     try:
         answer = await call(visit, "GET", object_path(bucket), {"versioning": ""})
     except CallError as error:
         if error.code != "AccessDenied":
             raise
-        return False
+        return None
     return answer.xml().findtext("Status") == "Enabled"
 
 

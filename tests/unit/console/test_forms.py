@@ -161,8 +161,6 @@ def test_what_a_form_cannot_say_is_text(name: str) -> None:
         (sharing.CORS, {"rule.0.origins": "*"}, "get"),
         (sharing.CORS, {"rule.0.get": "on"}, "origins"),
         (sharing.WEBSITE, {"fixed.error": "e"}, "index"),
-        (sharing.WEBSITE, {"fixed.index": "i", "fixed.host": "h"}, "host"),
-        (sharing.WEBSITE, {"fixed.index": "i", "rule.0.prefix": "a"}, "host"),
         (sharing.NOTIFICATIONS, {"rule.0.created": "on", "rule.0.arn": "images"}, "arn"),
         (sharing.NOTIFICATIONS, {"rule.0.arn": "arn:aws:sqs:::a"}, "created"),
         (basics.TAGS, {"rule.0.value": "v"}, "key"),

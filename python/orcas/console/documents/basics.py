@@ -156,25 +156,17 @@ def _read_encryption(tree: Tree) -> Filled:
         raise InexpressibleError("the document has several rules")
     rule = tree.get("Rule") or Tree("Rule")
     default = rule.get("ApplyServerSideEncryptionByDefault") or Tree("")
-    return Filled(
-        {
-            "algorithm": default.value("SSEAlgorithm"),
-            "key": default.value("KMSMasterKeyID"),
-            "bucket_key": ON if rule.value("BucketKeyEnabled") == "true" else "",
-            "customers": rule.value("BlockedEncryptionTypes", "EncryptionType"),
-        }
-    )
+    return Filled({"algorithm": default.value("SSEAlgorithm"), "key": default.value("KMSMasterKeyID")})
 
 
 def _write_encryption(filled: Filled) -> Tree | None:
     fixed = filled.fixed
     if not fixed["algorithm"]:
-        if fixed["key"] or fixed["customers"] or fixed["bucket_key"]:
+        if fixed["key"]:
             raise FieldError("algorithm", "Say with which keys new objects are encrypted.")
         return None
     if fixed["key"] and fixed["algorithm"] != "aws:kms":
         raise FieldError("key", "Only aws:kms has a named key: choose it, or leave this field empty.")
-    blocked = element("BlockedEncryptionTypes", element("EncryptionType", fixed["customers"]))
     rule = element(
         "Rule",
         element(
@@ -182,8 +174,8 @@ def _write_encryption(filled: Filled) -> Tree | None:
             element("SSEAlgorithm", fixed["algorithm"]),
             maybe("KMSMasterKeyID", fixed["key"]),
         ),
-        element("BucketKeyEnabled", "true" if fixed["bucket_key"] else "false"),
-        blocked if fixed["customers"] else None,
+        # Another value, and that keys of requests (SSE-C) are refused, are edited as text.
+        element("BucketKeyEnabled", "false"),
     )
     return element("ServerSideEncryptionConfiguration", rule)
 
@@ -204,13 +196,6 @@ ENCRYPTION: Final = xml_form(
             ),
         ),
         Field("key", "Named key", hint="Its id, ARN or alias. Empty: orcas/s3."),
-        Field("bucket_key", "Bucket key", "flag", hint="Kept for clients that ask. It changes nothing."),
-        Field(
-            "customers",
-            "Keys that requests bring (SSE-C)",
-            "choice",
-            (("", "are allowed; the document says nothing"), ("NONE", "are allowed"), ("SSE-C", "are refused")),
-        ),
     ),
 )
 

@@ -8,8 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 VERSION: Final = "2012-10-17"
-_READ: Final = ["s3:GetObject"]
-_WRITE: Final = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+# What the pages of a bucket need: of objects to be read or written too, and of the bucket. With versions, because a page
+# looks at them, and undoes a deletion by removing its delete marker.
+_READ: Final = [
+    "s3:GetObject", "s3:GetObjectVersion", "s3:GetObjectAttributes", "s3:GetObjectVersionAttributes",
+    "s3:GetObjectTagging", "s3:GetObjectVersionTagging",
+]  # fmt: skip
+_WRITE: Final = [
+    *_READ, "s3:PutObject", "s3:PutObjectTagging", "s3:PutObjectVersionTagging", "s3:DeleteObject",
+    "s3:DeleteObjectVersion", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts",
+]  # fmt: skip
+_LISTS: Final = ["s3:ListBucket", "s3:ListBucketVersions", "s3:ListBucketMultipartUploads"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +34,22 @@ def _everything(bucket: str, prefix: str) -> str:
     return f"arn:aws:s3:::{bucket}/{prefix}*"
 
 
-def _list(bucket: str, prefix: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:aws:s3:::{bucket}"}
-    return found | ({"Condition": {"StringLike": {"s3:prefix": f"{prefix}*"}}} if prefix else {})
+def _list(bucket: str, prefix: str) -> list[dict[str, Any]]:
+    on_it: dict[str, Any] = {
+        "Effect": "Allow",
+        "Action": "s3:GetBucketVersioning",
+        "Resource": f"arn:aws:s3:::{bucket}",
+    }
+    lists = on_it | {"Action": _LISTS}
+    return [on_it, lists | ({"Condition": {"StringLike": {"s3:prefix": f"{prefix}*"}}} if prefix else {})]
 
 
 def _of_bucket(statements: list[dict[str, Any]], principal: Any) -> list[dict[str, Any]]:
     return [{"Effect": each["Effect"], "Principal": principal, **each} for each in statements]
 
 
-def _reading(bucket: str, prefix: str) -> list[dict[str, Any]]:
-    return [{"Effect": "Allow", "Action": _READ, "Resource": _everything(bucket, prefix)}]
-
-
-def _writing(bucket: str, prefix: str) -> list[dict[str, Any]]:
-    return [{"Effect": "Allow", "Action": _WRITE, "Resource": _everything(bucket, prefix)}]
+def _objects(bucket: str, prefix: str, actions: list[str]) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": actions, "Resource": _everything(bucket, prefix)}
 
 
 def _encrypted_only(bucket: str, _prefix: str, _whose: str) -> list[dict[str, Any]]:
@@ -53,17 +63,23 @@ def _encrypted_only(bucket: str, _prefix: str, _whose: str) -> list[dict[str, An
 
 BUCKET: Final[dict[str, Template]] = {
     "public-read": Template(
-        "Everybody may read objects", False, lambda bucket, prefix, _: _of_bucket(_reading(bucket, prefix), "*")
+        "Everybody may read objects",
+        False,
+        lambda bucket, prefix, _: _of_bucket([_objects(bucket, prefix, ["s3:GetObject"])], "*"),
     ),
     "read": Template(
         "One user or role may list and read",
         True,
-        lambda bucket, prefix, whose: _of_bucket([_list(bucket, prefix), *_reading(bucket, prefix)], {"AWS": whose}),
+        lambda bucket, prefix, whose: _of_bucket(
+            [*_list(bucket, prefix), _objects(bucket, prefix, _READ)], {"AWS": whose}
+        ),
     ),
     "write": Template(
-        "One user or role may list, read, write and delete",
+        "One user or role may list, read, write and delete, old versions too",
         True,
-        lambda bucket, prefix, whose: _of_bucket([_list(bucket, prefix), *_writing(bucket, prefix)], {"AWS": whose}),
+        lambda bucket, prefix, whose: _of_bucket(
+            [*_list(bucket, prefix), _objects(bucket, prefix, _WRITE)], {"AWS": whose}
+        ),
     ),
     "tls": Template("Refuse requests that are not encrypted on their way", False, _encrypted_only),
 }
@@ -73,17 +89,19 @@ IDENTITY: Final[dict[str, Template]] = {
         False,
         lambda bucket, prefix, _: [
             {"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"},
-            _list(bucket, prefix),
-            *_reading(bucket, prefix),
+            *_list(bucket, prefix),
+            _objects(bucket, prefix, _READ),
         ],
     ),
     "read": Template(
-        "List and read one bucket", False, lambda bucket, prefix, _: [_list(bucket, prefix), *_reading(bucket, prefix)]
+        "List and read one bucket",
+        False,
+        lambda bucket, prefix, _: [*_list(bucket, prefix), _objects(bucket, prefix, _READ)],
     ),
     "write": Template(
-        "List, read, write and delete in one bucket",
+        "List, read, write and delete in one bucket, old versions too",
         False,
-        lambda bucket, prefix, _: [_list(bucket, prefix), *_writing(bucket, prefix)],
+        lambda bucket, prefix, _: [*_list(bucket, prefix), _objects(bucket, prefix, _WRITE)],
     ),
 }
 

@@ -9,7 +9,6 @@ from orcas.console.documents.forms import ON, Field, FieldError, Filled, Values,
 from orcas.console.documents.trees import Tree, element, maybe
 
 _METHODS: Final = ("GET", "PUT", "HEAD", "POST", "DELETE")
-_PROTOCOLS: Final = (("", "that of the request"), ("http", "http"), ("https", "https"))
 # Groups of events that have check boxes, with the names of these.
 EVENTS: Final = {
     "created": ("s3:ObjectCreated:*", "Objects are stored"),
@@ -91,68 +90,20 @@ CORS: Final = xml_form(
 
 
 def _read_website(tree: Tree) -> Filled:
-    only(tree, "IndexDocument", "ErrorDocument", "RedirectAllRequestsTo", "RoutingRules")
-    fixed = {
-        "index": tree.value("IndexDocument", "Suffix"),
-        "error": tree.value("ErrorDocument", "Key"),
-        "host": tree.value("RedirectAllRequestsTo", "HostName"),
-        "protocol": tree.value("RedirectAllRequestsTo", "Protocol"),
-    }
-    found = tree.get("RoutingRules")
-    rules = [] if found is None else [_read_route(rule) for rule in found.children]
-    return Filled(fixed, rules)
-
-
-def _read_route(rule: Tree) -> Values:
-    return {
-        "prefix": rule.value("Condition", "KeyPrefixEquals"),
-        "status": rule.value("Condition", "HttpErrorCodeReturnedEquals"),
-        "host": rule.value("Redirect", "HostName"),
-        "protocol": rule.value("Redirect", "Protocol"),
-        "new_prefix": rule.value("Redirect", "ReplaceKeyPrefixWith"),
-        "new_key": rule.value("Redirect", "ReplaceKeyWith"),
-        "code": rule.value("Redirect", "HttpRedirectCode"),
-    }
+    # Redirections are edited as text.
+    only(tree, "IndexDocument", "ErrorDocument")
+    return Filled({"index": tree.value("IndexDocument", "Suffix"), "error": tree.value("ErrorDocument", "Key")})
 
 
 def _write_website(filled: Filled) -> Tree | None:
     fixed = filled.fixed
-    if fixed["host"]:
-        if fixed["index"] or fixed["error"] or filled.rules:
-            raise FieldError("host", "Redirect all requests, or serve pages: leave the fields of the other empty.")
-        everything = element(
-            "RedirectAllRequestsTo", element("HostName", fixed["host"]), maybe("Protocol", fixed["protocol"])
-        )
-        return element("WebsiteConfiguration", everything)
-    if fixed["protocol"]:
-        raise FieldError("host", "Write the host to which all requests are redirected.")
     if not fixed["index"]:
-        if fixed["error"] or filled.rules:
+        if fixed["error"]:
             raise FieldError("index", "Write the name of the index document, such as index.html.")
         return None
     error = element("ErrorDocument", element("Key", fixed["error"])) if fixed["error"] else None
-    routes = [_route(rule, at) for at, rule in enumerate(filled.rules)]
     index = element("IndexDocument", element("Suffix", fixed["index"]))
-    return element("WebsiteConfiguration", index, error, element("RoutingRules", *routes) if routes else None)
-
-
-def _route(rule: Values, at: int) -> Tree:
-    status, code = number(rule, "status", at), number(rule, "code", at)
-    condition = [
-        None if status is None else element("HttpErrorCodeReturnedEquals", str(status)),
-        maybe("KeyPrefixEquals", rule["prefix"]),
-    ]
-    redirect = [
-        maybe("HostName", rule["host"]),
-        None if code is None else element("HttpRedirectCode", str(code)),
-        maybe("Protocol", rule["protocol"]),
-        maybe("ReplaceKeyPrefixWith", rule["new_prefix"]),
-        maybe("ReplaceKeyWith", rule["new_key"]),
-    ]
-    if not any(redirect):
-        raise FieldError("host", "Say where the rule leads: a host, another prefix or another key.", at)
-    return element("RoutingRule", element("Condition", *condition) if any(condition) else None,
-                   element("Redirect", *redirect))  # fmt: skip
+    return element("WebsiteConfiguration", index, error)
 
 
 WEBSITE: Final = xml_form(
@@ -162,30 +113,8 @@ WEBSITE: Final = xml_form(
     (
         Field("index", "Index document", hint="Such as index.html: what a path that ends with / shows."),
         Field("error", "Error document", hint="Optional. A key, such as error.html."),
-        Field("host", "Or redirect all requests to the host", hint="Such as www.example.org."),
-        Field("protocol", "Protocol of that redirection", "choice", _PROTOCOLS),
     ),
-    (
-        Field("prefix", "If the key begins with"),
-        Field("status", "If the answer would be the error", "number", hint="Such as 404."),
-        Field("host", "Redirect to the host"),
-        Field("protocol", "Protocol", "choice", _PROTOCOLS),
-        Field("new_prefix", "Put this in place of the prefix"),
-        Field("new_key", "Or of the whole key"),
-        Field("code", "Status of the redirection", "number", hint="301 if it is empty."),
-    ),
-    rule_name="redirection",
-    normal=lambda tree: _sorted_routes(tree),
 )
-
-
-def _sorted_routes(tree: Tree) -> Tree:
-    """The order of elements means nothing, but for that of rules."""
-    rules = tree.get("RoutingRules")
-    for rule in [] if rules is None else rules.children:
-        for part in rule.children:
-            part.children.sort(key=lambda child: child.name)
-    return tree
 
 
 def arn_kind(arn: str) -> tuple[str, str] | None:

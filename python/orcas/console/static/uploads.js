@@ -186,8 +186,8 @@ class Upload {
           arrived.set(part.part, part);
         }
       } catch (error) {
-        // It was completed or aborted elsewhere.
-        if (error.code !== "NoSuchUpload") throw error;
+        // It was completed or aborted elsewhere, or the key may not list its parts: all are sent again.
+        if (!["NoSuchUpload", "AccessDenied"].includes(error.code)) throw error;
         this.id = undefined;
       }
     }

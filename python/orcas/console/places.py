@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An entry of the navigation, or a tab of a bucket.
+    """An entry of the navigation, or a tab of a bucket, for whoever may perform one of its `actions`.
 
     `path`: below the console, such as `/health`; of a tab, below `/b/BUCKET`. `group`: the heading in the navigation.
     """
@@ -15,3 +15,4 @@ class Place:
     title: str
     path: str
     group: str = ""
+    actions: tuple[str, ...] = ()

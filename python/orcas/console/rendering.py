@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from orcas.console import shown
 from orcas.console.calls import CallError, Visit, object_path
 from orcas.console.guard import local_path
+from orcas.console.rights import rights_of
 
 _TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
@@ -86,13 +87,17 @@ def url(request: Request, path: str, **query: str | None) -> str:
 
 
 async def page(request: Request, template: str, status: int = 200, **context: Any) -> Response:
-    """A page. The template gets `request`, `base`, `url`, `asset`, `visit`, `csrf`, `nonce`, `flashes`, `places`, `path`."""
+    """A page. The template gets what is in `context` here, and with a session `may`, as of `Rights`."""
     who: Visit | None = request.state.visit
+    state = request.app.state
+    if who is not None:
+        rights = await rights_of(who, state.places, state.tabs, request.path_params.get("bucket"), context)
+        context["may"] = rights.may
     context = {
         "request": request, "base": request.scope["root_path"], "url": functools.partial(url, request),
         "asset": functools.partial(_asset, request), "visit": who, "csrf": "" if who is None else who.session.csrf,
         "nonce": request.state.nonce, "flashes": [] if who is None else who.session.take_flashes(),
-        "places": request.app.state.places, "tabs": request.app.state.tabs, "path": local_path(request.scope),
+        "places": state.places, "tabs": state.tabs, "path": local_path(request.scope),
         **context,
     }  # fmt: skip
     html = await asyncio.to_thread(lambda: environment().get_template(template).render(context))
@@ -114,8 +119,21 @@ def flash_error(request: Request, error: CallError, what: str) -> None:
     flash(request, f"{what}: {explained(error)}", "failed")
 
 
+# What helps against a refusal, by what the server says of it. The first that is in the message counts.
+_DENIED: Final = (
+    ("who alone may", "No policy gives this to anybody: sign in with the root key."),
+    ("temporary credentials", "No policy gives this to anybody: sign in with the root key."),
+    ("protected by object lock", "It is locked: it can be removed when its retention ends and it has no legal hold."),
+    ("ORCAS_PUBLIC_ACCESS", "The server lets the public into no bucket: whoever runs it has set ORCAS_PUBLIC_ACCESS."),
+    ("Block Public Access", "The public access block is one of the settings of the bucket."),
+    ("explicit deny", "A policy forbids this, so no other one can allow it."),
+    ("boundary", "The permissions boundary of your user would have to allow it, whatever other policies allow."),
+    ("resource-based", "The bucket is of another account: its policy would have to allow it, too."),
+    ("session policy", "Your key or session has a policy of its own, which would have to allow it."),
+    ("salvage", "Restore the store first."),
+    ("", "Your key may not do this. Ask whoever manages the users of your account for a policy that allows it."),
+)
 _ADVICE: Final = {
-    "AccessDenied": "Your key may not do this. Ask whoever runs the server for a policy that allows it.",
     "AccessControlListNotSupported": "Write a policy instead, or choose another object ownership first.",
     "NoSuchBucket": "There is no such bucket, or it was deleted: go back to the list of buckets.",
     "NoSuchKey": "There is no such object, or it was deleted: go back to its folder.",
@@ -134,6 +152,8 @@ def explained(error: CallError) -> str:
     """What the server said, and what to do, if that is known."""
     said = error.message if error.message.endswith((".", "!", "?")) else f"{error.message}."
     advice = _ADVICE.get(error.code)
+    if error.code == "AccessDenied":
+        advice = next(helps for part, helps in _DENIED if part in error.message)
     return f"{said} {advice}" if advice else said
 
 

@@ -45,6 +45,8 @@ class Session:
     flashes: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=_FLASHES_MAX))
     # What the last deletion has left, by which it can be undone: the bucket, and keys with their delete markers.
     undo: tuple[str, list[tuple[str, str]]] | None = None
+    # The bucket and the folder that were listed last, for the way back from a refusal.
+    place: tuple[str, str] | None = None
 
     @property
     def name(self) -> str:

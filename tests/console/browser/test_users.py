@@ -63,7 +63,7 @@ def test_a_second_user_reads_one_bucket(browser: Page, target: Target, s3: Any, 
 PATHS = (
     "/users/users", "/users/groups", "/users/roles", "/users/policies", f"/users/policies/one?arn={READ_ONLY}",
     "/users/users/NAME", "/users/groups/NAME", "/users/roles/NAME", "/users/users/NAME/inline?policy=own",
-    "/users/roles/NAME/trust", "/users/may?kind=user&name=NAME", "/users/audit", "/users/accounts",
+    "/users/roles/NAME/trust", "/users/may?who=NAME", "/users/audit", "/users/accounts",
     "/users/root-key",
 )  # fmt: skip
 

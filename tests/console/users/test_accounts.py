@@ -1,4 +1,4 @@
-"""Accounts and the root key over the console: for root alone."""
+"""Accounts and the root key over the console. Keys of roots are for root alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from tests.console.visitors import Visitor, shown, visitor_of
 from tests.fixtures.targets import Target, refusal, running
-
-PATHS = ("/users/accounts", "/users/root-key")
 
 
 @pytest.fixture
@@ -39,14 +37,24 @@ def signed_in(target: Target) -> Iterator[Callable[[str, str], Visitor]]:
         visitor.close()
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_nobody_but_root_is_shown_a_page(
-    signed_in: Callable[[str, str], Visitor], user: tuple[str, str], path: str
+def test_an_administrator_gets_no_key_of_a_root(
+    signed_in: Callable[[str, str], Visitor], user: tuple[str, str], visitor: Visitor
 ) -> None:
-    visitor = signed_in(*user)
-    assert visitor.get(path).status_code == 403
-    assert visitor.post(path, {"name": "new", "confirm": user[0]}).status_code == 403
-    assert visitor.post("/users/accounts/key", {"number": "1"}).status_code == 403
+    administrator = signed_in(*user)
+    for answer in (
+        administrator.get("/users/root-key"),
+        administrator.post("/users/root-key", {"confirm": user[0]}),
+        administrator.post("/users/accounts/key", {"number": "1"}),
+    ):
+        assert answer.status_code == 403
+        assert "No policy gives this to anybody" in answer.text
+    name = f"made-{uuid.uuid4().hex[:8]}"
+    page = administrator.page("/users/accounts")
+    assert "Make the account" in page
+    assert "key of its root" not in page
+    assert name in administrator.done("/users/accounts", {"name": name})
+    lines = re.sub(r"<[^>]+>", " ", visitor.page("/users/audit?action=CreateAccount"))
+    assert re.search(rf"user/n-\w+\s+\S+\s+CreateAccount\s+AccountName:\s+{name}", lines)
 
 
 def test_an_account_is_made_and_its_root_signs_in(

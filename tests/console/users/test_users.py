@@ -187,9 +187,10 @@ def test_a_user_without_rights_may_be_helped(
     manager = visitor_with("iam:*")
     assert f"The user {name} was made." in manager.done("/users/users", {"name": name, "policy": READ_ONLY})
     page = manager.page(f"/users/users/{name}")
-    # Limits are the operator's.
+    # Limits are an action of their own.
     assert "Set the limits" not in page
     assert "Set the limits" in visitor.page(f"/users/users/{name}")
+    assert "Set the limits" in visitor_with("iam:*", "orcas:*").page(f"/users/users/{name}")
 
 
 def test_a_single_key_is_limited(
@@ -216,7 +217,7 @@ def test_a_single_key_is_limited(
     assert refusal(lambda: [client.list_objects_v2(Bucket=bucket) for _ in range(1000)]) == (503, "SlowDown")
     client.close()
     assert f"Access key {key} has no limits." in visitor.done(f"{path}/limit-key", {"key": key})
-    # Who is not root may not know of limits.
+    # Who is not allowed to know of limits.
     theirs = visitor_with("iam:*").page(path)
     assert key in theirs
     assert "Limits" not in theirs

@@ -58,6 +58,7 @@ async def show(request: Request) -> Response:
     else:
         listing = await list_objects(visit(request), bucket, prefix, asked.get("token"), limit=_PAGE)
         entries, folders, token, seen = listing.entries, listing.folders, listing.token, 0
+        visit(request).session.place = bucket, folder
     # Within this page: the store lists by name alone.
     if sort in _SORTS and (sort != "name" or down):
         entries = sorted(entries, key=_SORTS[sort], reverse=down)

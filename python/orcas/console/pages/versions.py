@@ -154,4 +154,4 @@ ROUTES = [
     Route("/b/{bucket}/snapshots/restore", go_back, methods=["POST"]),
     Route("/b/{bucket}/snapshots/delete", drop, methods=["POST"]),
 ]
-TABS = [Place("Snapshots", "/snapshots")]
+TABS = [Place("Snapshots", "/snapshots", actions=("orcas:ListSnapshots",))]

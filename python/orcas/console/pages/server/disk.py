@@ -139,4 +139,4 @@ async def abort(request: Request) -> Response:
 
 
 ROUTES = [Route("/disk", show), Route("/disk/abort", abort, methods=["POST"])]
-PLACES = [Place("Disk", "/disk", "Server")]
+PLACES = [Place("Disk", "/disk", "Server", ("orcas:GetDisk",))]

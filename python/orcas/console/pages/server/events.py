@@ -103,4 +103,4 @@ ROUTES = [
     Route("/events/resend", resend, methods=["POST"]),
     Route("/events/discard", discard, methods=["POST"]),
 ]
-PLACES = [Place("Events", "/events", "Server")]
+PLACES = [Place("Events", "/events", "Server", ("orcas:ListTargets",))]

@@ -65,4 +65,7 @@ def in_words(seconds: float) -> str:
 
 
 ROUTES = [Route("/health", show), Route("/settings", settings), Route("/licences", licences)]
-PLACES = [Place("Health", "/health", "Server"), Place("Settings", "/settings", "Server")]
+PLACES = [
+    Place("Health", "/health", "Server", ("orcas:GetHealth",)),
+    Place("Settings", "/settings", "Server", ("orcas:GetSettings",)),
+]

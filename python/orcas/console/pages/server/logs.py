@@ -36,4 +36,4 @@ def _row(line: dict[str, Any]) -> dict[str, Any]:
 
 
 ROUTES = [Route("/log", show)]
-PLACES = [Place("Log", "/log", "Server")]
+PLACES = [Place("Log", "/log", "Server", ("orcas:GetLog",))]

@@ -175,6 +175,12 @@ async def send_test(request: Request) -> Response:
     return redirect(request, f"/b/{bucket}/settings/notifications")
 
 
+# The actions by which one sees a setting, without what every page of the bucket needs.
+_READS: Final = (
+    "GetBucketAcl", "GetBucketCORS", "GetBucketNotification", "GetBucketObjectLockConfiguration",
+    "GetBucketOwnershipControls", "GetBucketPolicy", "GetBucketPublicAccessBlock", "GetBucketTagging",
+    "GetBucketWebsite", "GetEncryptionConfiguration", "GetLifecycleConfiguration",
+)  # fmt: skip
 _BELOW: Final = "/b/{bucket}/settings"
 ROUTES = [
     Route(_BELOW, index, methods=["GET"]),
@@ -185,4 +191,4 @@ ROUTES = [
     Route(f"{_BELOW}/{{section}}", show, methods=["GET"]),
     Route(f"{_BELOW}/{{section}}", change, methods=["POST"]),
 ]
-TABS = [Place("Settings", "/settings")]
+TABS = [Place("Settings", "/settings", actions=tuple(f"s3:{name}" for name in _READS))]

@@ -71,7 +71,7 @@ def _readable(body: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The quota of a bucket, which only root may see and set."""
+    """The quota of a bucket."""
 
     removable: bool = True
 

@@ -1,24 +1,15 @@
-"""Accounts of the store, and the key of its root: for root alone, as the admin API has them."""
+"""Accounts of the store, and the key of its root. Keys of roots are for root alone."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from orcas.console.calls import CallError, Visit, admin
+from orcas.console.calls import CallError, admin
 from orcas.console.pages import explained, field, flash, page, redirect, visit
-from orcas.console.pages.users.kinds import PAGE
 from orcas.console.signing import Keys
 
 _PATH = "/users/accounts"
-
-
-async def _perform(who: Visit, action: str, account: str | None = None, **parameters: Any) -> dict[str, Any]:
-    """The answer of an action of IAM to the operator; of another account than the first one, if told so."""
-    order = {"action": action, "parameters": parameters, "account": account}
-    return dict(await admin(who, "POST", "iam", order))
 
 
 async def show(request: Request) -> Response:
@@ -30,7 +21,7 @@ async def create(request: Request) -> Response:
     """Make an account, with a key of its root if that was chosen."""
     name = field(request, "name").strip()
     try:
-        number = (await _perform(visit(request), "CreateAccount", AccountName=name))["Account"]["AccountId"]
+        number = (await admin(visit(request), "POST", "accounts", {"name": name}))["Account"]["AccountId"]
     except CallError as error:
         return await _page(request, f"Nothing was made. {explained(error)}", error.status)
     if field(request, "with_key"):
@@ -47,7 +38,8 @@ async def create_key(request: Request) -> Response:
 
 async def _new_key(request: Request, number: str, said: str = "") -> Response:
     try:
-        made = (await _perform(visit(request), "CreateAccessKey", number))["AccessKey"]
+        order = {"action": "CreateAccessKey", "account": number}
+        made = (await admin(visit(request), "POST", "iam", order))["AccessKey"]
     except CallError as error:
         return await _page(request, f"{said}No key was made. {explained(error)}", error.status)
     return await page(
@@ -59,7 +51,7 @@ async def _new_key(request: Request, number: str, said: str = "") -> Response:
 
 async def _page(request: Request, problem: str = "", status: int = 200) -> Response:
     marker = request.query_params.get("after", "")
-    found = await _perform(visit(request), "ListAccounts", MaxItems=PAGE, **({"Marker": marker} if marker else {}))
+    found = await admin(visit(request), "GET", "accounts", query={"after": marker} if marker else {})
     return await page(
         request, "users/accounts.html", status, rows=found["Accounts"], more=found.get("Marker", ""),
         first=not marker, problem=problem, name=field(request, "name"),
@@ -91,8 +83,10 @@ async def replace_root_key(request: Request) -> Response:
 
 
 async def _root_page(request: Request, problem: str = "", status: int = 200) -> Response:
-    # Only root is told.
-    rows = (await admin(visit(request), "GET", "settings"))["settings"]
+    who = visit(request)
+    if not (await admin(who, "POST", "access/own", {"questions": []}))["root"]:
+        raise CallError(403, "AccessDenied", "This is of root, who alone may do it")
+    rows = (await admin(who, "GET", "settings"))["settings"]
     source = next(row["source"] for row in rows if row["name"] == "root_access_key")
     return await page(
         request, "users/root-key.html", status, problem=problem, is_set=source != "default", source=source

@@ -19,6 +19,11 @@ from orcas.console.pages.users.kinds import called, everything, inline_document,
 
 # Policies that come with the server, which nobody can change.
 BUILTIN: Final = "arn:aws:iam::aws:policy/"
+# The actions of its page.
+_NEEDS: Final = {
+    "save": "iam:CreatePolicyVersion", "default": "iam:SetDefaultPolicyVersion", "drop": "iam:DeletePolicyVersion",
+    "delete": "iam:DeletePolicy",
+}  # fmt: skip
 # Versions that a policy can have.
 _VERSIONS_MAX: Final = 5
 
@@ -151,7 +156,7 @@ async def _policy(request: Request, draft: Draft | None = None, problem: str = "
     )
     context: dict[str, Any] = {
         "arn": arn, "about": about, "name": about.get("PolicyName", arn), "version": version, "versions": versions,
-        "used": used, "used_refused": refused, "builtin": arn.startswith(BUILTIN), **draft.context(),
+        "needs": _NEEDS, "used": used, "used_refused": refused, "builtin": arn.startswith(BUILTIN), **draft.context(),
     }  # fmt: skip
     if problem:
         context["problem"] = problem

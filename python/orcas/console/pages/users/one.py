@@ -49,11 +49,11 @@ async def one_page(request: Request, problem: str = "", status: int = 200) -> Re
         "boundary": "" if found is None else found.findtext("PermissionsBoundary/PermissionsBoundaryArn") or "",
         "trust": unquote(about.get("AssumeRolePolicyDocument", "")), "keys": Part(), "groups": Part(), "others": Part(),
         "members": Part(), "limits": {}, "here": place(kind, name),
-        "policies": await policies_of(who, kind, name),
+        "policies": await policies_of(who, kind, name), "needs": _needs(kind),
         "tags": [] if found is None else [texts(tag) for tag in found.findall("Tags/member")],
     }  # fmt: skip
     if kind == "user":
-        context["limits"] = await _limits(who, named)
+        context["limits"] = await _limits(who, {"user": name})
         context["keys"], context["groups"], context["others"] = await asyncio.gather(
             _keys(who, name, limited=bool(context["limits"])), part(who, "ListGroupsForUser", "Groups", named),
             part(who, "ListGroups", "Groups"),
@@ -70,6 +70,14 @@ async def one_page(request: Request, problem: str = "", status: int = 200) -> Re
     return await page(request, "users/one.html", status, **context)
 
 
+def _needs(kind: str) -> dict[str, str]:
+    """The actions by which things are done to this one, as far as nobody else has to allow them."""
+    simple = {
+        name: do.action for name, (do, _) in _ACTIONS.items() if isinstance(do, _Simple) and name not in _OF_GROUP
+    }
+    return {name: f"iam:{action.format(called(kind))}" for name, action in (simple | _NEEDS).items()}
+
+
 async def _keys(who: Visit, name: str, *, limited: bool) -> Part:
     """The access keys of a user, each with when it was used last, and with its limits if the visitor may know them."""
     found = await part(who, "ListAccessKeys", "AccessKeyMetadata", {"UserName": name})
@@ -83,16 +91,16 @@ async def _keys(who: Visit, name: str, *, limited: bool) -> Part:
 
     async def complete(row: dict[str, Any]) -> None:
         row["used"] = await used(row["AccessKeyId"])
-        row["limits"] = await _limits(who, {"AccessKeyId": row["AccessKeyId"]}) if limited else {}
+        row["limits"] = await _limits(who, {"access_key": row["AccessKeyId"]}) if limited else {}
 
     await asyncio.gather(*(complete(row) for row in found.rows))
     return found
 
 
 async def _limits(who: Visit, named: dict[str, str]) -> dict[str, int]:
-    """Requests and bytes a second of a user or key; empty if the visitor may not know: only root may."""
+    """Requests and bytes a second of a user or key; empty if the visitor may not know."""
     try:
-        answer = await admin(who, "POST", "iam", {"action": "GetLimits", "parameters": named})
+        answer = await admin(who, "GET", "limits", query=named)
     except CallError:
         return {}
     return dict(answer["Limits"])
@@ -167,24 +175,24 @@ async def _tag(request: Request) -> str:
 
 
 async def _limit(request: Request) -> str:
-    return await _put_limits(request, {"UserName": name_of(request)}, "The limits are set", "There are no limits")
+    return await _put_limits(request, {"user": name_of(request)}, "The limits are set", "There are no limits")
 
 
 async def _limit_key(request: Request) -> str:
     key = _given(request, "key", "Choose an access key.")
     return await _put_limits(
-        request, {"AccessKeyId": key}, f"Access key {key} is limited", f"Access key {key} has no limits"
+        request, {"access_key": key}, f"Access key {key} is limited", f"Access key {key} has no limits"
     )
 
 
 async def _put_limits(request: Request, named: dict[str, str], done: str, none: str) -> str:
     """Set the limits that were typed, of a user or a key."""
-    of_key = "key_" if "AccessKeyId" in named else ""
+    of_key = "key_" if "access_key" in named else ""
     given = [field(request, of_key + name).strip() or "0" for name in ("requests", "bytes")]
     if not all(text.isascii() and text.isdecimal() and len(text) <= 13 for text in given):
         raise ValueError("Write whole numbers of requests and bytes a second, or leave the fields empty.")
-    parameters = {**named, "RequestsPerSecond": int(given[0]), "BytesPerSecond": int(given[1])}
-    await admin(visit(request), "POST", "iam", {"action": "PutLimits", "parameters": parameters})
+    order = {**named, "requests": int(given[0]), "bytes": int(given[1])}
+    await admin(visit(request), "PUT", "limits", order)
     return f"{done if any(map(int, given)) else none}."
 
 
@@ -215,6 +223,13 @@ def _given(request: Request, name: str, missing: str) -> str:
 
 
 _ALL: Final = ("user", "group", "role")
+# What is done to the group of a user.
+_OF_GROUP: Final = ("join", "leave")
+# What else needs an action.
+_NEEDS: Final = {
+    "set-key": "UpdateAccessKey", "boundary": "Put{}PermissionsBoundary", "tag": "Tag{}", "create-key": "CreateAccessKey",
+    "inline": "Put{}Policy", "trust": "UpdateAssumeRolePolicy", "delete": "Delete{}",
+}  # fmt: skip
 # What can be done, and to which kinds.
 _ACTIONS: Final[dict[str, tuple[Callable[[Request], Awaitable[str]], tuple[str, ...]]]] = {
     "attach": (

@@ -25,7 +25,6 @@ ROUTES = [
     Route("/users/policies/one", editing.policy, methods=["GET"]),
     Route("/users/policies/one", editing.change_policy, methods=["POST"]),
     Route("/users/may", asking.show, methods=["GET"]),
-    Route("/users/may", asking.ask, methods=["POST"]),
     Route("/users/audit", auditing.show, methods=["GET"]),
     Route("/users/audit", auditing.verify, methods=["POST"]),
     Route("/users/accounts", accounts.show, methods=["GET"]),
@@ -45,12 +44,12 @@ ROUTES = [
     Route(f"{_ONE}/{{action}}", one.change, methods=["POST"]),
 ]
 PLACES = [
-    Place("Users", "/users/users", "Access"),
-    Place("Groups", "/users/groups", "Access"),
-    Place("Roles", "/users/roles", "Access"),
-    Place("Policies", "/users/policies", "Access"),
-    Place("May somebody …?", "/users/may", "Access"),
-    Place("Accounts", "/users/accounts", "Access"),
-    Place("Root key", "/users/root-key", "Access"),
-    Place("Audit log", "/users/audit", "Access"),
+    Place("Users", "/users/users", "Access", ("iam:ListUsers",)),
+    Place("Groups", "/users/groups", "Access", ("iam:ListGroups",)),
+    Place("Roles", "/users/roles", "Access", ("iam:ListRoles",)),
+    Place("Policies", "/users/policies", "Access", ("iam:ListPolicies",)),
+    Place("May somebody …?", "/users/may", "Access", ("orcas:SimulateAccess",)),
+    Place("Accounts", "/users/accounts", "Access", ("orcas:ListAccounts",)),
+    Place("Root key", "/users/root-key", "Access", ("root",)),
+    Place("Audit log", "/users/audit", "Access", ("orcas:GetAuditLog",)),
 ]

@@ -1,0 +1,61 @@
+"""What the visitor may do, as far as pages show it: entries, tabs and buttons. The server decides anew on each request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from orcas.console.calls import CallError, Visit, admin
+from orcas.console.places import Place
+
+# What `may` is true for with the key of the root of the store alone.
+ROOT: Final = "root"
+# What templates ask about beside the actions of entries and tabs: on the server, on a bucket, and on an object of it.
+_OF_SERVER: Final = (
+    "orcas:CancelJob", "orcas:CreateAccount", "orcas:DiscardDeadLetters", "orcas:PutLimits", "orcas:PutQuota",
+    "orcas:ResendDeadLetters", "orcas:RunTask", "iam:CreateGroup", "iam:CreatePolicy", "iam:CreateRole", "iam:CreateUser",
+)  # fmt: skip
+_OF_BUCKET: Final = (
+    "orcas:CreateSnapshot", "orcas:DeleteSnapshot", "orcas:ForkBucket", "orcas:PutBucketSettings", "orcas:RestoreBucket",
+    "s3:DeleteBucket",
+)  # fmt: skip
+_OF_OBJECT: Final = (
+    "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:GetObjectAcl", "s3:GetObjectVersion",
+    "s3:PutObject", "s3:PutObjectTagging", "s3:PutObjectVersionTagging",
+)  # fmt: skip
+_SERVER: Final = "arn:aws:orcas:::server"
+
+
+class Rights:
+    """The actions that the visitor may perform. Those that could not be asked about count as allowed: a page shows them."""
+
+    def __init__(self, found: set[str] | None) -> None:
+        self._found = found
+
+    def may(self, *actions: str) -> bool:
+        """Whether one of these is allowed; without any, there is nothing to be allowed."""
+        return not actions or self._found is None or not self._found.isdisjoint(actions)
+
+
+async def rights_of(
+    visit: Visit, places: list[Place], tabs: list[Place], bucket: str | None, context: Mapping[str, Any]
+) -> Rights:
+    """What a page needs to know: about its bucket, its key or keys with its prefix, or what its actions `needs` are on."""
+    asked = dict.fromkeys(context["needs"].values(), context["about"]["Arn"]) if "needs" in context else {}
+    for action in (*_OF_SERVER, *(action for place in places for action in place.actions)):
+        asked[action] = _SERVER if action.startswith("orcas:") and action != "orcas:SimulateAccess" else "*"
+    if bucket is None:
+        asked["orcas:PutBucketSettings"] = "*"
+    else:
+        asked |= dict.fromkeys(
+            (*_OF_BUCKET, *(action for tab in tabs for action in tab.actions)), f"arn:aws:s3:::{bucket}"
+        )
+        keys = context.get("key") or f"{context.get('prefix') or ''}*"
+        asked |= dict.fromkeys(_OF_OBJECT, f"arn:aws:s3:::{bucket}/{keys}")
+    asked.pop(ROOT, None)
+    try:
+        answer = await admin(visit, "POST", "access/own", {"questions": list(asked.items())})
+    except CallError:
+        return Rights(None)
+    found = {action for action, allowed in zip(asked, answer["allowed"], strict=True) if allowed}
+    return Rights(found | ({ROOT} if answer["root"] else set()))

@@ -1,0 +1,147 @@
+"""Entries, tabs and buttons are what the visitor may do; from a refusal there is a way back, and its advice helps."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+from tests.console.visitors import BASE, Visitor, visitor_of
+from tests.fixtures.targets import Target
+
+SERVER: Final = {
+    "/health": "orcas:GetHealth", "/settings": "orcas:GetSettings", "/live": "orcas:GetHistory",
+    "/requests": "orcas:GetRequests", "/log": "orcas:GetLog", "/events": "orcas:ListTargets", "/tasks": "orcas:ListTasks",
+    "/disk": "orcas:GetDisk", "/usage": "orcas:GetUsage", "/keyring": "orcas:ListKeys",
+    "/users/audit": "orcas:GetAuditLog", "/users/accounts": "orcas:ListAccounts",
+}  # fmt: skip
+ADMINISTRATOR: Final = "arn:aws:iam::aws:policy/AdministratorAccess"
+
+
+def entries(page: str) -> list[str]:
+    """The paths in the navigation."""
+    navigation = page[page.index('<nav id="nav"') : page.index("</nav>")]
+    return [html.unescape(path) for path in re.findall(rf'href="{BASE}([^"]*)"', navigation)]
+
+
+def tabs(page: str) -> list[str]:
+    """What the tabs of a bucket are called."""
+    found = page[page.index('<nav class="tabs"') :]
+    return re.findall(r">([^<]+)</a>", found[: found.index("</nav>")])
+
+
+@pytest.fixture
+def user(target: Target, iam: Any, name: str) -> Iterator[Callable[..., Visitor]]:
+    """Signs in as a user with these statements and managed policies."""
+    made: list[Visitor] = []
+
+    def sign_in(*statements: dict[str, Any], managed: str = "") -> Visitor:
+        iam.create_user(UserName=name)
+        if statements:
+            document = json.dumps({"Statement": list(statements)})
+            iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=document)
+        if managed:
+            iam.attach_user_policy(UserName=name, PolicyArn=managed)
+        key = iam.create_access_key(UserName=name)["AccessKey"]
+        made.append(visitor_of(target, signed_in=False))
+        assert made[-1].sign_in(key["AccessKeyId"], key["SecretAccessKey"]).status_code == 303
+        return made[-1]
+
+    yield sign_in
+    for visitor in made:
+        visitor.close()
+
+
+def test_who_may_do_nothing_is_offered_nothing(user: Callable[..., Visitor], bucket: str) -> None:
+    visitor = user()
+    assert entries(visitor.page("/")) == ["/"]
+    for path in SERVER:
+        assert visitor.get(path).status_code == 403, path
+
+
+def test_an_administrator_sees_the_server(user: Callable[..., Visitor], visitor: Visitor, bucket: str) -> None:
+    administrator = user(managed=ADMINISTRATOR)
+    offered = entries(administrator.page("/"))
+    assert set(offered) == set(entries(visitor.page("/"))) - {"/users/root-key"}
+    for path in SERVER:
+        answer = administrator.get(path)
+        # A store in memory has no keyring.
+        assert answer.status_code in (200, 409), f"{path}: {answer.text}"
+        assert path in offered
+    assert set(tabs(administrator.page(f"/b/{bucket}"))) >= {"Objects", "Snapshots", "Settings", "Remove"}
+    assert "The snapshot first was taken." in administrator.done(f"/b/{bucket}/snapshots", {"name": "first"})
+    assert "No quota." in administrator.page(f"/b/{bucket}/settings/quota")
+    assert "Run now" in administrator.page("/tasks")
+
+
+@pytest.mark.parametrize("path", SERVER)
+def test_one_page_of_the_server_is_one_action(user: Callable[..., Visitor], path: str) -> None:
+    """A Deny takes it away from whoever may do everything."""
+    visitor = user({"Effect": "Deny", "Action": SERVER[path], "Resource": "*"}, managed=ADMINISTRATOR)
+    offered = entries(visitor.page("/"))
+    assert path not in offered
+    assert set(SERVER) - set(offered) == {path}
+    refused = visitor.get(path)
+    assert refused.status_code == 403
+    assert "A policy forbids this" in refused.text
+
+
+def test_who_sees_the_server_changes_nothing_there(user: Callable[..., Visitor]) -> None:
+    visitor = user({"Effect": "Allow", "Action": ["orcas:Get*", "orcas:List*"], "Resource": "*"})
+    assert set(SERVER) <= set(entries(visitor.page("/")))
+    assert "Run now" not in visitor.page("/tasks")
+    assert "was not begun" in visitor.done("/tasks/start", {"job": "gc"})
+
+
+def test_the_root_of_another_account_manages_its_users(visitor: Visitor, target: Target, name: str) -> None:
+    page = visitor.post("/users/accounts", {"name": name, "with_key": "yes"}).text
+    key, secret = (re.findall(rf'id="{part}-key">([^<]+)<', page)[0] for part in ("access", "secret"))
+    root = visitor_of(target, signed_in=False)
+    assert root.sign_in(key, secret).status_code == 303
+    offered = entries(root.page("/"))
+    assert {"/users/users", "/users/policies", "/users/may", "/buckets/new"} <= set(offered)
+    assert not set(SERVER) & set(offered)
+    root.done("/users/users", {"name": "own"})
+    asked = {"who": "own", "action": "s3:GetObject", "resource": "some/key"}
+    assert "No: nothing allows it." in root.get("/users/may", params=asked).text
+    root.close()
+
+
+def test_from_a_refusal_there_is_a_way_back(user: Callable[..., Visitor], s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="home/anna/a.txt", Body=b"a")
+    lists = {
+        "Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:aws:s3:::{bucket}",
+        "Condition": {"StringLike": {"s3:prefix": "home/anna/*"}},
+    }  # fmt: skip
+    visitor = user(lists)
+    assert "go to the buckets" in visitor.get(f"/b/{bucket}").text
+    visitor.page(f"/b/{bucket}?prefix=home/anna/")
+    refused = visitor.get(f"/b/{bucket}?prefix=home/")
+    assert refused.status_code == 403
+    (back,) = re.findall(rf'href="{BASE}([^"]+)">Back to', refused.text)
+    assert "a.txt" in visitor.page(html.unescape(back))
+
+
+def test_advice_is_true(user: Callable[..., Visitor], visitor: Visitor, s3: Any, bucket: str, name: str) -> None:
+    s3.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
+    locked = s3.put_object(Bucket=name, Key="k", Body=b"k")["VersionId"]
+    s3.put_object_legal_hold(Bucket=name, Key="k", VersionId=locked, LegalHold={"Status": "ON"})
+    said = visitor.done(f"/b/{name}/object/delete?key=k&version={locked}")
+    assert "It is locked" in said
+    assert "Ask whoever" not in said
+    begun = visitor.post(f"/b/{bucket}/settings/policy", {"do": "template", "template": "public-read"}).text
+    text = html.unescape(re.findall(r"<textarea[^>]*>\n(.*?)</textarea>", begun, re.DOTALL)[0])
+    said = visitor.post(f"/b/{bucket}/settings/policy", {"do": "save", "document": text}).text
+    assert "The public access block is one of the settings of the bucket." in said
+    assert "Ask whoever" not in said
+    nobody = user()
+    for path, advice in (
+        (f"/b/{bucket}", "Ask whoever manages the users"),
+        ("/users/root-key", "sign in with the root key"),
+    ):
+        refused = nobody.get(path)
+        assert refused.status_code == 403
+        assert advice in refused.text

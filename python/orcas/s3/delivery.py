@@ -132,15 +132,11 @@ async def create_buckets(settings: Settings, root: Signing, perform: Perform) ->
     """Create the buckets of `ORCAS_BUCKETS` that do not exist, with the policies that they ask for.
 
     Raises:
-        ConfigurationError: one cannot be created, or asks for an access that there is not.
+        ConfigurationError: one cannot be created.
     """
     ask = functools.partial(_signed, settings, root, perform)
     for entry in settings.buckets:
         name, _, access = entry.partition(":")
-        if access and access not in _ACCESS:
-            raise ConfigurationError(
-                f"ORCAS_BUCKETS has {entry!r}: behind a bucket stands one of {', '.join(_ACCESS)}, or nothing."
-            )
         path = f"/{quote(name, safe='')}"
         # In us-east-1, a bucket that exists can be created again.
         if (await ask("HEAD", path)).status < 300:

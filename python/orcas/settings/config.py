@@ -27,11 +27,11 @@ from orcas.settings.values import (
     DOMAIN,
     Setting,
     boolean,
+    buckets,
     certified_names,
     directory,
     domains,
     integer,
-    names,
     networks,
     number,
     paths,
@@ -190,7 +190,7 @@ class Settings(ObservabilitySettings):
         (),
         "comma-separated buckets that the start creates if they do not exist; with `:download`, `:upload` or `:public` "
         "behind its name, everybody may read a new bucket, write it, or both",
-        names,
+        buckets,
     )
     root_access_key: str | None = _setting(
         None, "access key of the root identity; generated at the first start if not set", text,

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 # N of scrypt that an operator can choose. With r = 8, the largest needs 1 GiB.
 SCRYPT_N: Final = tuple(1 << log2 for log2 in range(15, 21))
+# What everybody may do with a bucket, by the names of `mc anonymous set`.
+BUCKET_ACCESS: Final = ("download", "upload", "public")
 DOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
@@ -101,6 +103,20 @@ def names(value: object) -> tuple[str, ...]:
     if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
         raise TypeError("a list of names")
     return tuple(dict.fromkeys(words))
+
+
+def buckets(value: object) -> tuple[str, ...]:
+    """Names of buckets, alone or with the access of everybody behind a colon: a list, or one text as of `names`."""
+    try:
+        found = names(value)
+    except TypeError:
+        found = (":",)
+    if (
+        any(access not in ("", *BUCKET_ACCESS) for _, _, access in (word.partition(":") for word in found))
+        or ":" in found
+    ):
+        raise TypeError("a list of buckets, alone or with :download, :upload or :public behind the name")
+    return found
 
 
 def domains(value: object) -> tuple[str, ...]:

@@ -1118,8 +1118,11 @@ class AdminCaller:
     def access_key(self) -> str:
         """The access key that has signed."""
 
-    def may(self, questions: list[tuple[str, str]]) -> list[bool]:
-        """Whether the caller may do each of these: an action and a resource, as an ARN, `BUCKET` or `BUCKET/KEY`. Blocks."""
+    def may(self, questions: list[tuple[str, str, dict[str, list[str]]]]) -> list[bool]:
+        """Whether the caller may do each of these. Blocks.
+
+        An action, a resource as an ARN, `BUCKET` or `BUCKET/KEY`, and keys of conditions.
+        """
 
     def explain(
         self, who: str, action: str, resource: str, context: dict[str, list[str]], bucket_policy: str | None

@@ -112,7 +112,7 @@ async def test_answers_are_decisions(site: Site) -> None:
                 status, answer = await site.client.ask("POST", "access", order)
                 assert status == 200, answer
                 if identity is not None:
-                    questions = {"questions": [[action, resource.format(bucket)]]}
+                    questions = {"questions": [{"action": action, "resource": resource.format(bucket)}]}
                     own = (await site.client.ask("POST", "access/own", questions, identity))[1]["allowed"]
                     assert own == [answer["allowed"]], (name, order)
                 done = await sent(site, method, target.format(bucket), identity)
@@ -184,6 +184,16 @@ async def test_who_may_is_listed_in_parts(site: Site, monkeypatch: pytest.Monkey
     assert everybody[0] == "anonymous"
     assert sorted(everybody[1:]) == ["root", "root", "user/u1", "user/u2", "user/u3", "user/u4", "user/u5"]
     assert sorted(await names("s3:PutObject", "open/k")) == ["root", "user/u1", "user/u3", "user/u4"]
+
+
+async def test_a_list_is_asked_about_with_its_prefix(site: Site) -> None:
+    below = {"StringLike": {"s3:prefix": "home/*"}}
+    sender = await site.user(statement("Allow", "s3:ListBucket", "*", Condition=below))
+    await fill(site, "plain")
+    prefixes: list[dict[str, Any]] = [{}, {"s3:prefix": [""]}, {"S3:Prefix": ["home/k"]}]
+    asked = [{"action": "s3:ListBucket", "resource": "plain", "context": context} for context in prefixes]
+    _, answer = await site.client.ask("POST", "access/own", {"questions": asked}, sender)
+    assert answer["allowed"] == [False, False, True]
 
 
 async def test_whoever_may_not_ask_learns_nothing(site: Site) -> None:

@@ -84,8 +84,8 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
         wrong=(*NO_QUESTION, ("who", [*NAMES, "role/none"]), ("bucket_policy", ["{", "[]"])), right=(("context", {}),),
     ),
     ("POST", "/access/own"): Row(
-        order={"questions": [["s3:GetObject", "bucket/a/1"]]}, right=(("questions", []),),
-        wrong=(("questions", [[["s3:Nope", "bucket"]], [["s3:GetObject", "bucket"]], [["s3:GetObject"]]]),),
+        order={"questions": [QUESTION]}, right=(("questions", []),),
+        wrong=(("questions", [[{**QUESTION, "action": "s3:Nope"}], [{**QUESTION, "resource": "bucket"}], [{}]]),),
     ),
     ("POST", "/access/who"): Row(
         order={**QUESTION, "after": ""}, optional=("context", "after"), wrong=NO_QUESTION, right=(("context", {}),)

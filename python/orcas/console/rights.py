@@ -23,6 +23,8 @@ _OF_OBJECT: Final = (
     "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:GetObjectAcl", "s3:GetObjectVersion",
     "s3:PutObject", "s3:PutObjectTagging", "s3:PutObjectVersionTagging",
 )  # fmt: skip
+# Lists may be allowed by prefix, so they are asked about with one.
+_PREFIX: Final = "s3:prefix"
 _SERVER: Final = "arn:aws:orcas:::server"
 
 
@@ -41,6 +43,7 @@ async def rights_of(
     visit: Visit, places: list[Place], tabs: list[Place], bucket: str | None, context: Mapping[str, Any]
 ) -> Rights:
     """What a page needs to know: about its bucket, its key or keys with its prefix, or what its actions `needs` are on."""
+    supposed: dict[str, dict[str, list[str]]] = {}
     asked = dict.fromkeys(context["needs"].values(), context["about"]["Arn"]) if "needs" in context else {}
     for action in (*_OF_SERVER, *(action for place in places for action in place.actions)):
         asked[action] = _SERVER if action.startswith("orcas:") and action != "orcas:SimulateAccess" else "*"
@@ -50,11 +53,18 @@ async def rights_of(
         asked |= dict.fromkeys(
             (*_OF_BUCKET, *(action for tab in tabs for action in tab.actions)), f"arn:aws:s3:::{bucket}"
         )
-        keys = context.get("key") or f"{context.get('prefix') or ''}*"
-        asked |= dict.fromkeys(_OF_OBJECT, f"arn:aws:s3:::{bucket}/{keys}")
+        key, prefix = context.get("key"), context.get("prefix") or ""
+        asked |= dict.fromkeys(_OF_OBJECT, f"arn:aws:s3:::{bucket}/{key or f'{prefix}*'}")
+        asked |= dict.fromkeys(("s3:ListBucket", "s3:ListBucketVersions"), f"arn:aws:s3:::{bucket}")
+        # The whole bucket, and the versions of the object.
+        supposed = {"s3:ListBucket": {_PREFIX: [""]}, "s3:ListBucketVersions": {_PREFIX: [key or prefix]}}
     asked.pop(ROOT, None)
+    questions = [
+        {"action": action, "resource": resource, "context": supposed.get(action, {})}
+        for action, resource in asked.items()
+    ]
     try:
-        answer = await admin(visit, "POST", "access/own", {"questions": list(asked.items())})
+        answer = await admin(visit, "POST", "access/own", {"questions": questions})
     except CallError:
         return Rights(None)
     found = {action for action, allowed in zip(asked, answer["allowed"], strict=True) if allowed}

@@ -36,6 +36,9 @@ impl From<Explained> for AccessAnswer {
     }
 }
 
+/// An action, a resource, and keys of conditions.
+type Own = (String, String, HashMap<String, Vec<String>>);
+
 /// Whoever may do something, by name, and the name after which the next answer begins.
 type Found = (Vec<(String, AccessAnswer)>, Option<String>);
 
@@ -101,11 +104,12 @@ impl PyAdminCaller {
         &self.inner.requester.access_key
     }
 
-    /// Whether the caller may do each of these: an action and a resource. Blocks.
-    fn may(&self, py: Python<'_>, questions: Vec<(String, String)>) -> PyResult<Vec<bool>> {
+    /// Whether the caller may do each of these. Blocks.
+    fn may(&self, py: Python<'_>, questions: Vec<Own>) -> PyResult<Vec<bool>> {
         let each = || -> Result<Vec<bool>, S3Error> {
             let asking = self.inner.asks(self.gateway.access());
-            questions.into_iter().map(|(action, resource)| asking.may(&action, &resource)).collect()
+            let all = questions.into_iter().map(|(action, resource, context)| asked(action, resource, context, None));
+            all.map(|asked| asking.may(&asked)).collect()
         };
         py.detach(each).map_err(refusal_of)
     }

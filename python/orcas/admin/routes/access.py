@@ -30,30 +30,30 @@ Text = Annotated[str, Field(max_length=2048)]
 Context = Annotated[dict[Name, list[Name]], Field(max_length=32)]
 
 
-class OwnBody(Order):
-    """Pairs of an action and a resource: an ARN, `BUCKET` or `BUCKET/KEY`."""
-
-    questions: Annotated[
-        list[Annotated[list[Text], Field(min_length=2, max_length=2)]], Field(max_length=_QUESTIONS_MAX)
-    ]
-
-
-class WhoBody(Order):
-    """What is to be done to what. `context`: keys of conditions. `after`: the `next` of the answer before."""
+class Asked(Order):
+    """What is to be done to what: an ARN, `BUCKET` or `BUCKET/KEY`. `context`: keys of conditions."""
 
     action: Name
     resource: Text
     context: Context = Field(default_factory=dict)
+
+
+class OwnBody(Order):
+    """What the sender wants to do."""
+
+    questions: Annotated[list[Asked], Field(max_length=_QUESTIONS_MAX)]
+
+
+class WhoBody(Asked):
+    """What somebody wants to do. `after`: the `next` of the answer before."""
+
     after: Text = ""
 
 
-class AskBody(Order):
+class AskBody(Asked):
     """Who wants to do it. `bucket_policy`: in place of the one that the bucket has; empty: none."""
 
     who: Text
-    action: Name
-    resource: Text
-    context: Context = Field(default_factory=dict)
     bucket_policy: Annotated[str, Field(max_length=_POLICY_MAX)] | None = None
 
 
@@ -77,7 +77,7 @@ def add_access(app: FastAPI, tools: Callable[[], Tools]) -> None:
     async def own(request: Request, order: Annotated[OwnBody, Body()]) -> dict[str, Any]:
         """Whether who has signed the request may do each of these. Anybody may ask."""
         who = caller(request)
-        asked = [(action, resource) for action, resource in order.questions]
+        asked = [(each.action, each.resource, each.context) for each in order.questions]
         return {"allowed": await asyncio.to_thread(who.may, asked), "root": who.is_root}
 
     @app.post("/access")

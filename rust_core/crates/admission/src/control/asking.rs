@@ -32,7 +32,6 @@ const ANONYMOUS: &str = "anonymous";
 const LOOKED_MAX: usize = 500;
 
 /// What somebody wants to do: an action, and a resource as an ARN, `BUCKET` or `BUCKET/KEY`.
-#[derive(Default)]
 pub struct AccessQuestion {
     pub action: String,
     pub resource: String,
@@ -76,9 +75,8 @@ impl AdminCaller {
 
 impl Asking<'_> {
     /// Whether the caller may do something.
-    pub fn may(&self, action: &str, resource: &str) -> Result<bool, S3Error> {
-        let asked = AccessQuestion { action: action.into(), resource: resource.into(), ..AccessQuestion::default() };
-        Ok(self.answer(&self.caller.requester, &asked)?.is_allowed)
+    pub fn may(&self, asked: &AccessQuestion) -> Result<bool, S3Error> {
+        Ok(self.answer(&self.caller.requester, asked)?.is_allowed)
     }
 
     /// What is decided on somebody else, named as a user of the account of the caller, `role/NAME`, an ARN, an access key, or

@@ -53,11 +53,6 @@ class Session:
         """The end of the ARN, for people."""
         return self.arn.split(":", 5)[-1]
 
-    @property
-    def is_root(self) -> bool:
-        """Whether it is the root identity of an account."""
-        return self.name == "root"
-
     def take_flashes(self) -> list[tuple[str, str]]:
         """The messages that no page has shown yet."""
         taken = list(self.flashes)

@@ -1,4 +1,4 @@
-"""Requests of each bucket by day, for the lines in the list of buckets: from usage, which only root may see.
+"""Requests of each bucket by day, for the lines in the list of buckets: from usage, for whoever may see that.
 
 The list does not wait for them: a script of the page asks.
 """

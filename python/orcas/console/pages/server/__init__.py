@@ -1,4 +1,4 @@
-"""Pages about the server itself. They need the root key, as the admin API does."""
+"""Pages about the server itself. Each needs the action of what it asks the admin API."""
 
 from orcas.console.pages.server import disk, events, health, keyring, live, logs, requests, usage, work
 

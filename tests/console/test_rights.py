@@ -145,3 +145,58 @@ def test_advice_is_true(user: Callable[..., Visitor], visitor: Visitor, s3: Any,
         refused = nobody.get(path)
         assert refused.status_code == 403
         assert advice in refused.text
+
+
+def test_an_object_offers_what_the_lists_of_its_visitor_allow(
+    user: Callable[..., Visitor], visitor_with: Callable[..., Visitor], s3: Any, bucket: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="home/anna/k", Body=b"k")
+    path = f"/b/{bucket}/object?key=home/anna/k"
+    here = [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/home/anna/*"]
+    below = {"StringLike": {"s3:prefix": "home/anna/*"}}
+    anna = user(
+        {"Effect": "Allow", "Action": ["s3:GetObject", "s3:DeleteObjectVersion"], "Resource": here},
+        {"Effect": "Allow", "Action": ["s3:ListBucket", "s3:ListBucketVersions"], "Resource": here, "Condition": below},
+    )
+    page = anna.page(path)
+    assert "History" in page
+    # These look at the whole bucket.
+    assert "Same content" not in page
+    assert "Remove" not in tabs(page)
+    # Here the whole bucket may be listed, but no versions.
+    reader = visitor_with("s3:GetObject", "s3:ListBucket")
+    page = reader.page(path)
+    assert "History" not in page
+    assert "Same content" in page
+
+
+def test_forms_are_for_whoever_may_send_them(
+    visitor: Visitor, visitor_with: Callable[..., Visitor], s3: Any, bucket: str
+) -> None:
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    old, new = (s3.put_object(Bucket=bucket, Key="k", Body=body)["VersionId"] for body in (b"a", b"b"))
+    compare = f"/b/{bucket}/versions/compare?key=k&old={old}&new={new}"
+    reader = visitor_with("s3:ListAllMyBuckets", "s3:GetObjectVersion", "s3:DeleteBucket", "s3:ListBucket")
+    for path, button in (
+        ("/", "New bucket"), (compare, "Restore the older version"), (f"/b/{bucket}/remove", "Empty the bucket"),
+    ):  # fmt: skip
+        assert button in visitor.page(path)
+        assert button not in reader.page(path)
+    assert "Delete the bucket" in reader.page(f"/b/{bucket}/remove")
+
+
+def test_a_refused_bucket_asks_for_a_folder(user: Callable[..., Visitor], s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="home/anna/a.txt", Body=b"a")
+    visitor = user(
+        {"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"},
+        {
+            "Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:aws:s3:::{bucket}",
+            "Condition": {"StringLike": {"s3:prefix": "home/anna/*"}},
+        },
+    )  # fmt: skip
+    assert visitor.lists(bucket)
+    refused = visitor.get(f"/b/{bucket}").text
+    assert f'name="bucket" value="{bucket}"' in refused
+    assert "Open the folder" in refused
+    assert "a.txt" in visitor.page(f"/open?bucket={bucket}&prefix=home/anna/")
+    assert "Open the folder" not in visitor.get(f"/b/{bucket}/object?key=home/anna/a.txt").text

@@ -117,11 +117,16 @@ async def _refused(request: Request, error: Exception) -> Response:
         return response
     if "json" in request.headers.get("accept", ""):
         return JSONResponse({"error": {"code": error.code, "message": explained(error)}}, error.status)
-    return await page(request, "error.html", error.status, title=error.code, message=explained(error), code=error.code)
+    # Who may not list a bucket may still list a folder of it.
+    lists = error.code == "AccessDenied" and request.scope.get("endpoint") is objects.show
+    return await page(
+        request, "error.html", error.status, title=error.code, message=explained(error), code=error.code,
+        bucket=request.path_params["bucket"] if lists else None,
+    )  # fmt: skip
 
 
 async def _lost(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     phrase = HTTPStatus(error.status_code).phrase
     message = "There is no such page: choose one from the navigation." if error.status_code == 404 else f"{phrase}."
-    return await page(request, "error.html", error.status_code, title=phrase, message=message, code="")
+    return await page(request, "error.html", error.status_code, title=phrase, message=message, code="", bucket=None)

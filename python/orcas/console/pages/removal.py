@@ -78,4 +78,4 @@ ROUTES = [
     Route("/b/{bucket}/empty", empty, methods=["POST"]),
     Route("/b/{bucket}/delete", delete, methods=["POST"]),
 ]
-TABS = [Place("Remove", "/remove", actions=("s3:DeleteBucket", "s3:DeleteObjectVersion"))]
+TABS = [Place("Remove", "/remove", actions=("s3:DeleteBucket", "s3:DeleteObjectVersion"), lists=True)]

@@ -20,7 +20,8 @@ from orcas.errors import UsageError
 
 if TYPE_CHECKING:
     from orcas.tools.session import Headers
-    from orcas.tools.transfers.copy import Copies
+    from orcas.tools.transfers.copy import Copies, Outcome
+    from orcas.tools.transfers.removal import Removed
 
 _STREAM = "-"
 _ACLS = ("private", "public-read", "public-read-write", "authenticated-read", "bucket-owner-read",
@@ -216,7 +217,6 @@ def _copying(where: Where, headers: Headers, dry_run: bool, *, quiet: bool, prin
 
     `prints`: stdout is for the content of objects.
     """
-    from orcas.tools.session import RefusedError
     from orcas.tools.transfers.copy import Copies, Shown
 
     shown = not (where.as_json or quiet or prints)
@@ -241,11 +241,18 @@ def _copying(where: Where, headers: Headers, dry_run: bool, *, quiet: bool, prin
         # The only one is in the sentence at the end.
         for failure in done.failures[:_SHOWN_MAX] if done.failed > 1 else ():
             say(f"{failure['Key']}: {failure['Message']}", err=True)
-    if done.failed:
-        first = done.failures[0]
+    refuse_failed("copied", done)
+
+
+def refuse_failed(done: str, counts: Outcome | Removed) -> None:
+    """End the command if something could not be done; `done` says what, such as "copied"."""
+    from orcas.tools.session import RefusedError
+
+    if counts.failed:
+        first = counts.failures[0]
         raise RefusedError(
             0,
-            f"Objects that could not be copied: {done.failed}, such as {first['Key']}, because {first['Message']}: remove "
+            f"Objects that could not be {done}: {counts.failed}, such as {first['Key']}, because {first['Message']}: remove "
             "the cause, and run it again.",
             first["Code"],
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orcas.cli.objects.copies import DryRun, Quiet, Recursive
+from orcas.cli.objects.copies import DryRun, Quiet, Recursive, refuse_failed
 from orcas.cli.options import Where
 from orcas.cli.output import print_json, say, tell
 from orcas.cli.store.upkeep import opened
@@ -60,7 +60,7 @@ def rm(
         print_json(done.document())
     elif done.objects or done.markers or not done.failed:
         _say(done, all_versions, dry_run=dry_run)
-    _raise(done)
+    refuse_failed("deleted", done)
 
 
 def rb(
@@ -97,7 +97,7 @@ def rb(
                     )
                 named = below(session, Place(name), all_versions=all_versions)
                 done = remove(session, name, named, lambda _: None)
-                _raise(done)
+                refuse_failed("deleted", done)
             side.ask("DELETE", path_of(name))
         except ObjectError as error:
             sentence = f"The bucket {name} cannot be deleted ({error}): remove the cause, and run it again."
@@ -114,20 +114,6 @@ def _say(done: Removed, all_versions: bool, *, dry_run: bool = False) -> None:
         say(f"{what} {'that would be ' if dry_run else ''}deleted: {done.objects}")
     if done.markers:
         say(f"objects hidden by delete markers: {done.markers}; their versions stay until --all-versions deletes them")
-
-
-def _raise(done: Removed) -> None:
-    """End the command if something could not be deleted."""
-    from orcas.tools.session import RefusedError
-
-    if done.failed:
-        first = done.failures[0]
-        raise RefusedError(
-            0,
-            f"Objects that could not be deleted: {done.failed}, such as {first['Key']}, because {first['Message']}: remove "
-            "the cause, and run it again.",
-            first["Code"],
-        )
 
 
 def add_to(app: typer.Typer) -> None:

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::resources::pages::name_of;
-use crate::resources::versions::VersionAddress;
+use crate::resources::versions::{VersionAddress, updated};
 use orcas_admission::access_control::AccessControl;
 use orcas_admission::access_decision::{Question, Resource, ResourceFacts};
 use orcas_admission::acls::owner_of;
@@ -20,7 +20,6 @@ use orcas_requests::request::{Operation, Progress, Request as _, TypedRequest, w
 use orcas_responses::response::{HeaderBlock, Response};
 use orcas_s3::acl::{Acl, AskedAcl};
 use orcas_s3::support::{OF_AN_ACL, Understood};
-use orcas_s3::versions::version_name;
 use orcas_s3::{ErrorCode, Named, S3Error};
 
 pub struct GetBucketAcl(Arc<Bucket>);
@@ -135,12 +134,7 @@ impl Operation for PutObjectAcl {
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
-        let Outcome::Updated(version) = outcome else { return Err(wrong_outcome()) };
-        let mut headers = HeaderBlock::new();
-        if let Some(version) = version {
-            headers.set_version_id(&version_name(version));
-        }
-        Ok(request.succeeded(headers))
+        updated(request, outcome)
     }
 }
 

@@ -8,11 +8,13 @@ use crate::resources::pages::time;
 use orcas_admission::request_context::RequestContext;
 use orcas_bodies::problem::Problem;
 use orcas_catalog::PinnedObject;
+use orcas_decide::Outcome;
 use orcas_engine::Handle;
 use orcas_record::{Bucket, Version, VersionId, Versioning};
+use orcas_requests::request::{Operation, TypedRequest, wrong_outcome};
 use orcas_responses::response::{Envelope, HeaderBlock, Response};
 use orcas_s3::versions::{VersionName, version_id, version_name};
-use orcas_s3::{ErrorCode, Named, Operation, S3Error};
+use orcas_s3::{ErrorCode, Named, Operation as Name, S3Error};
 
 /// Whether answers about objects of this bucket name versions.
 pub fn shows_versions(bucket: &Bucket) -> bool {
@@ -29,6 +31,16 @@ pub struct VersionAddress {
     method: &'static str,
     /// The operation refuses the current version if it is a delete marker; others find no object then.
     refuses_markers: bool,
+}
+
+/// The answer of an operation that has changed what is kept with a version.
+pub fn updated<O: Operation>(request: &TypedRequest<O>, outcome: Outcome) -> Result<Response, Problem> {
+    let Outcome::Updated(version) = outcome else { return Err(wrong_outcome()) };
+    let mut headers = HeaderBlock::new();
+    if let Some(version) = version {
+        headers.set_version_id(&version_name(version));
+    }
+    Ok(request.succeeded(headers))
 }
 
 /// The error for anything but the deletion of a delete marker.
@@ -49,10 +61,7 @@ impl VersionAddress {
         };
         let refuses_markers = matches!(
             context.operation,
-            Operation::GetObjectLegalHold
-                | Operation::GetObjectRetention
-                | Operation::GetObjectTagging
-                | Operation::PutObjectAcl
+            Name::GetObjectLegalHold | Name::GetObjectRetention | Name::GetObjectTagging | Name::PutObjectAcl
         );
         Ok(Self { bucket, key, version: VersionName::in_query(&context.query)?, method, refuses_markers })
     }

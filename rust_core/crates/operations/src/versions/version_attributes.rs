@@ -6,18 +6,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::resources::attributes::{shown_retention, stored_retention, stored_tags};
-use crate::resources::versions::VersionAddress;
+use crate::resources::versions::{VersionAddress, updated};
 use orcas_admission::request_context::RequestContext;
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{AttributeChange, Intent, Outcome, Refusal, UpdateVersion, check_object_lock};
 use orcas_record::Attributes;
 use orcas_requests::after_body::AskedByBody;
-use orcas_requests::request::{Operation, Progress, Request as _, TypedRequest, wrong_outcome};
+use orcas_requests::request::{Operation, Progress, Request as _, TypedRequest};
 use orcas_responses::response::{HeaderBlock, Response};
 use orcas_s3::object_lock::{self, bypasses_governance};
 use orcas_s3::support::{OF_A_LOCK, Understood};
-use orcas_s3::versions::version_name;
 use orcas_s3::{ErrorCode, Named, Operation as Name, S3Error, tags};
 
 /// GetObjectTagging, GetObjectRetention and GetObjectLegalHold.
@@ -135,12 +134,7 @@ impl Operation for ChangeAttribute {
     }
 
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
-        let Outcome::Updated(version) = outcome else { return Err(wrong_outcome()) };
-        let mut headers = HeaderBlock::new();
-        if let Some(version) = version {
-            headers.set_version_id(&version_name(version));
-        }
-        Ok(request.succeeded(headers))
+        updated(request, outcome)
     }
 }
 

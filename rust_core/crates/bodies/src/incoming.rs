@@ -110,12 +110,10 @@ impl<C: Consumer> Incoming<C> {
     /// Keeps `permit` for the next push, unless the stream ended meanwhile.
     pub fn keep_grant(&self, permit: Permit) {
         let mut state = self.state.lock();
-        if state.ended {
-            drop(state);
-            drop(permit);
-        } else {
-            state.grant = Some(permit);
-        }
+        let unused = if state.ended { Some(permit) } else { state.grant.replace(permit) };
+        drop(state);
+        // Outside the lock: giving back may resume this stream, or another.
+        drop(unused);
     }
 
     /// The most bytes that the next piece may have.

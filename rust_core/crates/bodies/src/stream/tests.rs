@@ -267,6 +267,25 @@ proptest! {
     }
 }
 
+/// A sender that asks again before it was resumed gets several grants, one of which is given back by the other.
+#[test]
+fn a_sender_that_asks_too_often_stops_nobody() {
+    let (stream, budget) = stream(4 * PIECE_MAX, None);
+    let held = ["a", "a", "b"].map(|name| budget.client(name).try_take(PIECE_MAX).unwrap());
+    for _ in 0..3 {
+        assert_eq!(stream.admit(Box::new(|| ())), Flow::Wait);
+    }
+    let (told, released) = channel();
+    std::thread::spawn(move || {
+        drop(held);
+        told.send(()).unwrap();
+    });
+    released.recv_timeout(Duration::from_secs(10)).unwrap();
+    stream.push(b"ab");
+    assert_eq!(finish(&stream), Ok(b"ab".to_vec()));
+    assert!(comes_back(&budget, 4 * PIECE_MAX));
+}
+
 #[test]
 fn a_body_that_comes_after_the_close_is_told() {
     let pool = Arc::new(Pool::new(2).unwrap());

@@ -26,6 +26,10 @@ struct BudgetState {
     turns: VecDeque<Arc<str>>,
     /// A stream waits for the share of all streams: no other may overtake it.
     short: bool,
+    /// Those that have their share and are to be told, and whose it is.
+    granted: VecDeque<(Waiting, Option<Arc<str>>)>,
+    /// A thread tells them.
+    hands_out: bool,
 }
 
 #[derive(Default)]
@@ -75,6 +79,8 @@ impl Budget {
             clients: HashMap::new(),
             turns: VecDeque::new(),
             short: false,
+            granted: VecDeque::new(),
+            hands_out: false,
         };
         Arc::new(Self { total, state: Mutex::new(state) })
     }
@@ -122,24 +128,50 @@ impl Budget {
     }
 
     fn give_back(self: &Arc<Self>, bytes: u64, client: Option<&Arc<str>>) {
-        let mut granted = Vec::new();
-        {
-            let mut state = self.state.lock();
-            state.free += bytes;
-            if let Some(name) = client {
-                state.streamed -= bytes;
-                state.let_go(name, bytes);
-            }
-            while state.small.front().is_some_and(|first| first.bytes <= state.free) {
-                if let Some(first) = state.small.pop_front() {
-                    state.free -= first.bytes;
-                    granted.push((first, None));
-                }
-            }
-            state.serve_streams(self.total, &mut granted);
+        let mut state = self.state.lock();
+        state.free += bytes;
+        if let Some(name) = client {
+            state.streamed -= bytes;
+            state.let_go(name, bytes);
         }
-        for (waiting, client) in granted {
+        while state.small.front().is_some_and(|first| first.bytes <= state.free) {
+            if let Some(first) = state.small.pop_front() {
+                state.free -= first.bytes;
+                state.granted.push_back((first, None));
+            }
+        }
+        state.serve_streams(self.total);
+        if state.granted.is_empty() || std::mem::replace(&mut state.hands_out, true) {
+            return;
+        }
+        drop(state);
+        self.hand_out();
+    }
+
+    /// Tells those who waited. One who does not need its share any more gives it back meanwhile, to others who wait; they
+    /// are told here as well, because there may be more of them than calls fit on the stack.
+    fn hand_out(self: &Arc<Self>) {
+        let _ends = HandsOut(self);
+        while let Some((waiting, client)) = self.next_granted() {
             (waiting.granted)(self.permit(waiting.bytes, client));
+        }
+    }
+
+    fn next_granted(&self) -> Option<(Waiting, Option<Arc<str>>)> {
+        let mut state = self.state.lock();
+        let next = state.granted.pop_front();
+        state.hands_out = next.is_some();
+        next
+    }
+}
+
+/// Ends a round of grants, also by a panic.
+struct HandsOut<'a>(&'a Budget);
+
+impl Drop for HandsOut<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.state.lock().hands_out = false;
         }
     }
 }
@@ -173,7 +205,7 @@ impl BudgetState {
     }
 
     /// Grants what can be granted, a piece for each client in turn.
-    fn serve_streams(&mut self, total: u64, granted: &mut Vec<(Waiting, Option<Arc<str>>)>) {
+    fn serve_streams(&mut self, total: u64) {
         let (mut passed_over, mut short) = (0, false);
         while passed_over < self.turns.len() {
             let Some(name) = self.turns.pop_front() else { break };
@@ -186,7 +218,7 @@ impl BudgetState {
                 passed_over = 0;
                 let client = self.clients.get_mut(&name);
                 let more = client.is_some_and(|client| {
-                    granted.extend(client.waiting.pop_front().map(|first| (first, Some(Arc::clone(&name)))));
+                    self.granted.extend(client.waiting.pop_front().map(|first| (first, Some(Arc::clone(&name)))));
                     !client.waiting.is_empty()
                 });
                 if more {

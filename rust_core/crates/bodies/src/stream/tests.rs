@@ -286,6 +286,19 @@ fn a_sender_that_asks_too_often_stops_nobody() {
     assert!(comes_back(&budget, 4 * PIECE_MAX));
 }
 
+/// Bodies whose senders left while they waited for memory pass it on.
+#[test]
+fn any_number_of_bodies_may_end_while_they_wait() {
+    let (group, budget) = (group(1), Budget::new(PIECE_MAX));
+    let held = budget.client("other").try_take(PIECE_MAX).unwrap();
+    for _ in 0..100_000 {
+        let stream = stream_of(&group, &budget, None);
+        assert_eq!(stream.admit(Box::new(|| ())), Flow::Wait);
+    }
+    drop(held);
+    assert!(comes_back(&budget, PIECE_MAX));
+}
+
 #[test]
 fn a_body_that_comes_after_the_close_is_told() {
     let pool = Arc::new(Pool::new(2).unwrap());

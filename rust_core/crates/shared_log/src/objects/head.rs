@@ -1,0 +1,35 @@
+//! The head of the log, the one object that is replaced: who owns the log, and where it begins.
+
+use crate::entry::{Cursor, NodeId, Position, Term};
+
+/// State of all that the log held before a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Snapshot {
+    pub at: Cursor,
+    /// Of the owner that wrote it: two owners never share a name.
+    pub term: Term,
+}
+
+/// Replaced only by a conditional write that names the tag of what it replaces.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Head {
+    pub term: Term,
+    pub owner: NodeId,
+    /// How often it was replaced, so that no two of them are equal.
+    pub changes: u64,
+    /// Entries before it may be missing, fences excepted.
+    pub floor: Position,
+    /// The newest first.
+    pub snapshots: Vec<Snapshot>,
+}
+
+/// A version of the head in the store, such as its ETag.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tag(pub String);
+
+/// The head as it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tagged {
+    pub head: Head,
+    pub tag: Tag,
+}

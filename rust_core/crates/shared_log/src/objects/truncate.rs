@@ -1,0 +1,16 @@
+//! What of the log may go.
+
+use super::head::Snapshot;
+use crate::entry::Position;
+
+/// The floor that a head with these snapshots may have: the oldest of them must be enough to start from.
+pub fn floor(snapshots: &[Snapshot]) -> Position {
+    snapshots.iter().map(|snapshot| snapshot.at.next).min().unwrap_or(0)
+}
+
+/// Entries that may be deleted once the head with the new floor is known to be in the store. `fences`: the positions
+/// of all fences below the new floor, of owners and of nodes that gave up. They stay for ever: a node that was stopped for
+/// any length of time would create its next entry there.
+pub fn removable(old: Position, new: Position, fences: &[Position]) -> impl Iterator<Item = Position> {
+    (old..new).filter(|position| !fences.contains(position))
+}

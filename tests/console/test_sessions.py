@@ -19,7 +19,7 @@ from tests.fixtures.targets import Target, running
 
 from orcas.console.guard import REFRESH, Guard
 from orcas.console.sessions import IDLE_SECONDS, LIFE_SECONDS, LINK_SECONDS, OF_KEY_MAX, SESSIONS_MAX, Sessions
-from orcas.console.signing import Keys
+from orcas.http.signing import Keys
 
 COOKIE = "orcas-console"
 

@@ -37,7 +37,7 @@ from orcas.console.pages.settings import routes as settings
 from orcas.console.pages.users import routes as users
 from orcas.console.rendering import explained, page, serve_static, url
 from orcas.console.sessions import Sessions
-from orcas.console.signing import Keys
+from orcas.http.signing import Keys
 from orcas.settings.config import Settings
 
 MOUNT: Final = "/_orcas/console"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
-from orcas.console.signing import encode_query, presign, sign
+from orcas.http.signing import encode_query, presign, sign
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message

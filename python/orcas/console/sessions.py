@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from orcas.console.signing import Keys
+from orcas.http.signing import Keys
 
 COOKIE: Final = "orcas-console"
 # Seconds after which a session ends: without use, and in any case.

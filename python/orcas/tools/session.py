@@ -322,7 +322,7 @@ class Session:
 
     def presigned(self, raw_path: str, seconds: int) -> str:
         """Path and query of a link by which anyone can get what is at a path for some time."""
-        from orcas.console.signing import Keys, presign
+        from orcas.http.signing import Keys, presign
 
         assert self._keys is not None, "links are signed"
         token = next((value.decode() for name, value in self._headers if name == b"x-amz-security-token"), None)

@@ -15,7 +15,7 @@ from orcas.console.calls import CallError, caller
 from orcas.console.guard import cookie_of, set_cookie, visit_of
 from orcas.console.pages import explained, field, page
 from orcas.console.sessions import Session
-from orcas.console.signing import Keys
+from orcas.http.signing import Keys
 
 # Characters of an access key, a secret and a token.
 _KEY_MAX: Final = 256

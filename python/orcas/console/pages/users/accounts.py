@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from orcas.console.calls import CallError, admin
 from orcas.console.pages import explained, field, flash, page, redirect, visit
-from orcas.console.signing import Keys
+from orcas.http.signing import Keys
 
 _PATH = "/users/accounts"
 

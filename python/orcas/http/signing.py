@@ -1,4 +1,4 @@
-"""Signature Version 4 as the console needs it: requests of any service, and presigned S3 requests for the browser. Pure."""
+"""Signature Version 4 of requests of any service, and presigned S3 requests for browsers. Pure."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def sign(
     Args:
         keys: who signs.
         region: for which the signature is.
-        service: `s3`, `iam` or `sts`.
-        request: method, raw path and query string as of `encode_query`.
+        service: such as `s3`, `iam` or `sqs`.
+        request: method, raw path and query string as of `encode_query`. Services other than S3 sign a path that was
+            percent-encoded once more.
         headers: of the request.
         payload: the SHA-256 of the body in hexadecimal, or `UNSIGNED-PAYLOAD`.
     """

@@ -134,7 +134,7 @@ impl EventStreams {
         document
             .parsed(Vec::<Notification>::load)?
             .iter()
-            .find(|one| one.target == target && one.matches(event))
+            .find(|one| one.goes_to(target) && one.matches(event))
             .cloned()
     }
 
@@ -145,7 +145,7 @@ impl EventStreams {
             return None;
         }
         let of_bucket = document.parsed(Vec::<Notification>::load)?;
-        let is_told = |one: &Notification| one.is_tested && one.target == target;
+        let is_told = |one: &Notification| one.is_tested && one.goes_to(target);
         if !of_bucket.iter().any(is_told) {
             return None;
         }

@@ -1,20 +1,24 @@
 //! The notification configuration of a bucket: reading and writing its document, and which events go to which target.
 //!
-//! A target is what the server calls it. An ARN names it, in the form of AWS or of MinIO. Codes and messages are those of
-//! S3, as far as they are known. Knows nothing of targets but their names.
+//! A target is what the server calls it. An ARN names it, in the form of AWS or of MinIO; the event bus has none. Codes and
+//! messages are those of S3, as far as they are known. Knows nothing of targets but their names.
 //!
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketNotificationConfiguration.html>
 
 use std::borrow::Cow;
 
 use super::configurations::{document as written, generated_id};
-use super::event_targets::{Named, Targets};
+use super::event_targets::{EVENT_BUS, Named, Targets};
 use crate::errors::{ErrorCode, S3Error};
 use crate::xml::XmlWriter;
 use crate::xml::parse::{Element, document, malformed};
 use orcas_events::{Event, EventNames};
 
 pub const ROOT: &str = "NotificationConfiguration";
+const BUS: &str = "EventBridgeConfiguration";
+/// What S3 sends to the event bus, as far as there are such events here.
+const BUS_EVENTS: [&str; 5] =
+    ["s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:LifecycleExpiration:*", "s3:ObjectTagging:*", "s3:ObjectAcl:Put"];
 const RULES_MAX: usize = 100;
 /// Characters of an ID.
 const ID_LEN_MAX: usize = 255;
@@ -25,8 +29,9 @@ const VALUE_LEN_MAX: usize = 1_024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notification {
     pub id: String,
-    /// The name of the target.
+    /// The name of the target, and the ARN that has it.
     pub target: String,
+    pub arn: String,
     pub names: EventNames,
     pub prefix: Vec<u8>,
     pub suffix: Vec<u8>,
@@ -35,6 +40,11 @@ pub struct Notification {
 }
 
 impl Notification {
+    /// Whether the target is the one that is called so.
+    pub fn goes_to(&self, name: &str) -> bool {
+        self.target == name || self.arn == name
+    }
+
     pub fn matches(&self, event: &Event) -> bool {
         let Some(object) = &event.object else { return false };
         self.names.contains(event.name) && object.key.starts_with(&self.prefix) && object.key.ends_with(&self.suffix)
@@ -49,7 +59,11 @@ impl Notification {
 /// The notifications of a stored document; `None` for one that cannot be read.
 pub fn notifications(stored: &[u8]) -> Option<Vec<Notification>> {
     let root = document(stored, ROOT).ok()?;
-    root.children.iter().map(|child| Rule::parse(child).ok()?.notification().ok()).collect()
+    let read = |child: &Element| match child.name.as_str() {
+        BUS => Some(to_bus()),
+        _ => Rule::parse(child).ok()?.notification().ok(),
+    };
+    root.children.iter().map(read).collect()
 }
 
 /// The document that a write stores. Empty: no notifications. Notifications without an ID get one, the same for the same
@@ -57,26 +71,49 @@ pub fn notifications(stored: &[u8]) -> Option<Vec<Notification>> {
 ///
 /// # Errors
 /// `MalformedXML`, and `InvalidArgument` for values that S3 does not allow and for ARNs that name no target.
-/// `NotImplemented` for EventBridge.
+/// `NotImplemented` for EventBridge without a target.
 pub fn stored(body: &[u8], targets: Targets<'_>) -> Result<Vec<u8>, S3Error> {
     let root = document(body, ROOT)?;
     if root.children.is_empty() {
         return Ok(Vec::new());
     }
-    if root.children.iter().any(|child| child.name == "EventBridgeConfiguration") {
-        let message = "Notifications to Amazon EventBridge are not implemented; those to the server's targets are.";
+    let (buses, children): (Vec<_>, Vec<_>) = root.children.iter().partition(|child| child.name == BUS);
+    if buses.len() > 1 || buses.iter().any(|bus| !bus.leaf().is_ok_and(|text| text.trim().is_empty())) {
+        return Err(malformed());
+    }
+    if !buses.is_empty() && targets.known.is_some_and(|known| known.iter().all(|target| target.name != EVENT_BUS)) {
+        let message =
+            "Notifications to Amazon EventBridge need a target of the type eventbridge, and this server has none.";
         return Err(S3Error::with(ErrorCode::NotImplemented, message));
     }
-    if root.children.len() > RULES_MAX {
+    if children.len() > RULES_MAX {
         let message = format!("Too many configurations submitted. The maximum number of configurations is {RULES_MAX}");
         return Err(S3Error::with(ErrorCode::InvalidRequest, message));
     }
-    let mut rules = root.children.iter().map(Rule::parse).collect::<Result<Vec<_>, _>>()?;
+    let mut rules = children.into_iter().map(Rule::parse).collect::<Result<Vec<_>, _>>()?;
     for (at, rule) in rules.iter_mut().enumerate().filter(|(_, rule)| rule.id.is_empty()) {
         rule.id = generated_id(&written(ROOT, |xml| rule.write(xml)), at);
     }
     check(&rules, targets)?;
-    Ok(written(ROOT, |xml| rules.iter().for_each(|rule| rule.write(xml))))
+    Ok(written(ROOT, |xml| {
+        rules.iter().for_each(|rule| rule.write(xml));
+        buses.iter().for_each(|_| xml.empty(BUS));
+    }))
+}
+
+/// The event bus gets everything, and no test message.
+fn to_bus() -> Notification {
+    let names =
+        BUS_EVENTS.iter().filter_map(|name| EventNames::parse_s3(name)).fold(EventNames::NONE, EventNames::union);
+    Notification {
+        id: String::new(),
+        target: String::new(),
+        arn: EVENT_BUS.to_owned(),
+        names,
+        prefix: Vec::new(),
+        suffix: Vec::new(),
+        is_tested: false,
+    }
 }
 
 fn check(rules: &[Rule], targets: Targets<'_>) -> Result<(), S3Error> {
@@ -218,6 +255,7 @@ impl Rule {
         Ok(Notification {
             id: self.id.clone(),
             target: self.target()?.name.to_owned(),
+            arn: self.arn.clone(),
             names,
             prefix: decoded(self.filter.as_ref().and_then(|filter| filter.prefix.as_ref())),
             suffix: decoded(self.filter.as_ref().and_then(|filter| filter.suffix.as_ref())),
@@ -309,8 +347,11 @@ mod tests {
     const QUEUE: &str = "<Queue>arn:aws:sqs:us-east-1::hook</Queue>";
     const CREATED: &str = "<Event>s3:ObjectCreated:*</Event>";
 
-    fn known() -> [EventTarget; 2] {
-        [("hook", "webhook"), ("other", "kafka")]
+    const JOBS: &str = "arn:aws:sqs:us-east-1:123456789012:jobs";
+    const RESIZE: &str = "arn:aws:lambda:us-east-1:123456789012:function:resize:live";
+
+    fn known() -> [EventTarget; 5] {
+        [("hook", "webhook"), ("other", "kafka"), (JOBS, "sqs"), (RESIZE, "lambda"), (EVENT_BUS, "eventbridge")]
             .map(|(name, kind)| EventTarget { name: name.into(), kind: kind.into() })
     }
 
@@ -391,6 +432,49 @@ mod tests {
     }
 
     #[test]
+    fn a_target_at_aws_is_named_by_its_whole_arn() {
+        for arn in ["arn:aws:sqs:us-east-1::jobs", "arn:aws:sqs:us-east-1:210987654321:jobs", "arn:aws:sqs:::jobs"] {
+            let (_, message) = refusal(&queue(&format!("<Queue>{arn}</Queue>{CREATED}")));
+            assert_eq!(message, "Unable to validate the following destination configurations", "{arn}");
+        }
+        let function = |arn: &str| {
+            let function = format!("<CloudFunction>{arn}</CloudFunction>{CREATED}");
+            store(&format!("<CloudFunctionConfiguration>{function}</CloudFunctionConfiguration>"))
+        };
+        assert!(function("arn:aws:lambda:us-east-1:123456789012:function:resize").is_err());
+        assert!(function("arn:aws:lambda:us-east-1:123456789012:function:hook:live").is_err());
+        for written in [store(&queue(&format!("<Queue>{JOBS}</Queue>{CREATED}"))), function(RESIZE)] {
+            let list = notifications(written.unwrap().as_bytes()).unwrap();
+            let names = [JOBS, RESIZE, "jobs", "resize:live", "resize", "hook"];
+            assert_eq!(names.map(|name| list[0].goes_to(name)).iter().filter(|goes| **goes).count(), 2);
+            assert!(list[0].goes_to(&list[0].arn) && !list[0].goes_to("resize"));
+        }
+    }
+
+    #[test]
+    fn the_event_bus_gets_what_s3_sends_to_it() {
+        let written = store(&format!("<EventBridgeConfiguration/>{}", queue(&format!("{QUEUE}{CREATED}")))).unwrap();
+        assert!(written.ends_with("</QueueConfiguration><EventBridgeConfiguration/></NotificationConfiguration>"));
+        let list = notifications(written.as_bytes()).unwrap();
+        let bus = list.iter().find(|one| one.goes_to(EVENT_BUS)).unwrap();
+        let sent = EventName::ALL.iter().filter(|name| bus.names.contains(**name)).count();
+        assert_eq!((sent, bus.is_tested), (11, false));
+        assert!(!bus.names.contains(EventName::BucketCreated));
+        for content in [
+            "<EventBridgeConfiguration><Event/></EventBridgeConfiguration>",
+            "<EventBridgeConfiguration/>\
+             <EventBridgeConfiguration/>",
+            "<EventBridgeConfiguration>x</EventBridgeConfiguration>",
+        ] {
+            assert_eq!(refusal(content).0, ErrorCode::MalformedXML, "{content}");
+        }
+        let body = format!("<{ROOT}><EventBridgeConfiguration/></{ROOT}>");
+        let without = |known| stored(body.as_bytes(), Targets { region: "us-east-1", known });
+        assert_eq!(without(Some(&[])).unwrap_err().code, ErrorCode::NotImplemented);
+        assert!(without(None).is_ok());
+    }
+
+    #[test]
     fn events_are_those_of_s3_and_no_two_of_a_notification_are_the_same() {
         let of = |events: &[&str]| {
             let events: String = events.iter().map(|event| format!("<Event>{event}</Event>")).collect();
@@ -456,7 +540,6 @@ mod tests {
         ] {
             assert_eq!(refusal(content).0, ErrorCode::MalformedXML, "{content}");
         }
-        assert_eq!(refusal("<EventBridgeConfiguration/>").0, ErrorCode::NotImplemented);
         let many: String = (0..101).map(|at| filtered(&format!("{at}"), &[("prefix", &format!("{at}/"))])).collect();
         assert_eq!(refusal(&many).0, ErrorCode::InvalidRequest);
         let (code, message) =

@@ -333,7 +333,7 @@ def _targets(settings: Settings) -> tuple[list[tuple[str, str]], int]:
     """The targets of events, and the number of workers."""
     targets = sorted(read_targets(settings.event_targets_file).values(), key=lambda target: target.name)
     workers = min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1)))
-    return [(target.name, target.kind) for target in targets], workers
+    return [(target.destination, target.kind) for target in targets], workers
 
 
 @forwarded()

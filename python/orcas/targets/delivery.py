@@ -189,7 +189,7 @@ class _Worker(threading.Thread):
         with self._lock:
             return {
                 "name": self._target.name, "type": self._target.kind, "address": self._target.address,
-                "format": self._target.format,
+                "destination": self._target.destination, "format": self._target.format,
                 "delivered": self._counts.delivered, "failed_attempts": self._counts.retried + self._counts.dead,
                 "gaps": self._counts.gaps, "dead": len(self.dead), "full": self.dead.is_full, "failing": self._failing,
             }  # fmt: skip
@@ -235,7 +235,7 @@ class _Worker(threading.Thread):
             _Stopped: the server stops while something is under way.
         """
         place = self._read_place()
-        reader = self._source.deliveries(self._target.name, place)
+        reader = self._source.deliveries(self._target.destination, place)
         if reader is None:
             return
         if place is None:
@@ -413,12 +413,14 @@ def _now_ms() -> int:
 
 
 def message_of(form: Format, delivery: Delivery) -> Message:
-    """The event in S3's structure, as CloudEvents 1.0 have it, or as MinIO sends it."""
+    """The event in S3's structure, as CloudEvents 1.0 or EventBridge have it, or as MinIO sends it."""
     body, content_type = delivery["message"], "application/json"
     if form == "cloudevents":
         body, content_type = _cloud_event(delivery), "application/cloudevents+json"
     elif form == "minio":
         body = _event_of_minio(delivery)
+    elif form == "eventbridge":
+        body = _event_of_bus(delivery)
     return Message(delivery["id"], delivery["bucket"], delivery["key"], body, content_type)
 
 
@@ -444,5 +446,50 @@ def _cloud_event(delivery: Delivery) -> bytes:
         "time": record["eventTime"],
         "datacontenttype": "application/json",
         "data": record,
+    }
+    return json.dumps(event).encode()
+
+
+# What S3 calls an event at EventBridge, by its group, and what it gives as the reason.
+_OF_BUS: Final = {
+    "ObjectCreated": "Object Created", "ObjectRemoved": "Object Deleted", "LifecycleExpiration": "Object Deleted",
+    "ObjectTagging": "Object Tags", "ObjectAcl": "Object ACL Updated",
+}  # fmt: skip
+_REASONS: Final = {
+    "ObjectCreated:Put": "PutObject", "ObjectCreated:Post": "POST Object", "ObjectCreated:Copy": "CopyObject",
+    "ObjectCreated:CompleteMultipartUpload": "CompleteMultipartUpload", "ObjectRemoved": "DeleteObject",
+    "LifecycleExpiration": "Lifecycle Expiration",
+}  # fmt: skip
+
+
+def _event_of_bus(delivery: Delivery) -> bytes:
+    """What S3 gives EventBridge, which adds the account and the region.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
+    """
+    (record,) = json.loads(delivery["message"])["Records"]
+    group, _, what = record["eventName"].partition(":")
+    kind, found = _OF_BUS.get(group, group), record["s3"]["object"]
+    if group == "ObjectTagging":
+        kind += " Added" if what == "Put" else " Deleted"
+    names = {"size": "size", "eTag": "etag", "versionId": "version-id", "sequencer": "sequencer"}
+    detail: dict[str, Any] = {
+        "version": "0",
+        "bucket": {"name": delivery["bucket"]},
+        "object": {"key": delivery["key"], **{name: found[of_s3] for of_s3, name in names.items() if of_s3 in found}},
+        "request-id": record["responseElements"]["x-amz-request-id"],
+        "requester": record["userIdentity"]["principalId"],
+        "source-ip-address": record["requestParameters"]["sourceIPAddress"],
+    }
+    if reason := _REASONS.get(record["eventName"]) or _REASONS.get(group):
+        detail["reason"] = reason
+    if kind == "Object Deleted":
+        marked = what == "DeleteMarkerCreated"
+        detail["deletion-type"] = "Delete Marker Created" if marked else "Permanently Deleted"
+    event = {
+        "Time": int(datetime.fromisoformat(record["eventTime"]).timestamp()),
+        "Resources": [record["s3"]["bucket"]["arn"]],
+        "DetailType": kind,
+        "Detail": json.dumps(detail),
     }
     return json.dumps(event).encode()

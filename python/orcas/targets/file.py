@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from orcas.errors import ConfigurationError
 from orcas.settings.config import Settings
-from orcas.targets.kinds import KafkaTarget, NatsTarget, Target, Tls, WebhookTarget
+from orcas.targets.kinds import AwsTarget, KafkaTarget, NatsTarget, Service, Target, Tls, WebhookTarget
 from orcas.targets.senders import check_client
 from orcas.targets.table import Table
 
@@ -35,6 +35,23 @@ _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _PART: Final = r"(?:[^\s.*>{}$\x00-\x1f\x7f]|\{bucket\})+"
 _SUBJECT: Final = re.compile(rf"(?=.{{1,255}}$){_PART}(?:\.{_PART})*")
 _STREAM: Final = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]{1,255}")
+# What an ARN begins with: the region and the account.
+_OWNER: Final = r"(?P<region>[a-z0-9-]{1,32}):(?P<account>[0-9]{12})"
+_ARNS: Final[dict[Service, tuple[re.Pattern[str], str]]] = {
+    "sqs": (re.compile(rf"arn:aws:sqs:{_OWNER}:(?P<resource>[\w-]{{1,80}})", re.ASCII), ":QUEUE"),
+    "sns": (re.compile(rf"arn:aws:sns:{_OWNER}:(?P<resource>[\w-]{{1,256}})", re.ASCII), ":TOPIC"),
+    "lambda": (
+        re.compile(
+            rf"arn:aws:lambda:{_OWNER}:function:(?P<resource>[\w-]{{1,64}})(:(?P<qualifier>[\w$-]{{1,128}}))?", re.ASCII
+        ),
+        ":function:NAME, with or without a version or alias behind it",
+    ),
+    "eventbridge": (
+        re.compile(rf"arn:aws:events:{_OWNER}:event-bus/(?P<resource>[\w./-]{{1,256}})", re.ASCII), ":event-bus/NAME",
+    ),
+}  # fmt: skip
+_ACCESS_KEY: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
+_SOURCE: Final = re.compile(r"[\w./-]{1,256}", re.ASCII)
 _CREDENTIALS: Final = ("BEGIN NATS USER JWT", "BEGIN USER NKEY SEED")
 
 
@@ -54,7 +71,9 @@ def read_targets(path: Path | None) -> dict[str, Target]:
         ) from None
     if len(document) > TARGETS_MAX:
         raise ConfigurationError(f"{path} has {len(document)} targets, but there must be at most {TARGETS_MAX}.")
-    return {name: _target(path, name, table) for name, table in document.items()}
+    targets = {name: _target(path, name, table) for name, table in document.items()}
+    _check_destinations(path, targets)
+    return targets
 
 
 def check_targets(settings: Settings) -> None:
@@ -68,6 +87,23 @@ def check_targets(settings: Settings) -> None:
         raise ConfigurationError("ORCAS_EVENT_TARGETS_FILE needs events: set ORCAS_EVENTS_ENABLED to true.")
     for target in targets.values():
         check_client(target)
+
+
+def _check_destinations(path: Path, targets: dict[str, Target]) -> None:
+    """Whether notifications can tell the targets apart: an ARN also names the target that is called as its resource."""
+    found: dict[str, str] = {}
+    for target in targets.values():
+        other = found.setdefault(target.destination, target.name)
+        if other != target.name:
+            raise ConfigurationError(
+                f"The targets {other} and {target.name} in {path} are both for {target.destination}: remove one of them."
+            )
+        if not isinstance(target, AwsTarget) or target.kind == "eventbridge" or target.qualifier is not None:
+            continue
+        if (same := targets.get(target.resource)) is not None and not isinstance(same, AwsTarget):
+            raise ConfigurationError(
+                f"The target {same.name} in {path} would get the events for {target.arn}, too: rename it."
+            )
 
 
 def _target(path: Path, name: str, values: object) -> Target:
@@ -92,7 +128,7 @@ def _target(path: Path, name: str, values: object) -> Target:
 
 
 def _webhook(table: Table, common: dict[str, Any]) -> Target:
-    url, authorization = _url(table), table.secret("authorization")
+    url, authorization = _url(table, "url"), table.secret("authorization")
     if authorization is not None and not _HEADER.fullmatch(authorization):
         raise table.wrong("needs an authorization of 1 to 4096 visible ASCII characters and spaces")
     if authorization is not None and url.scheme != "https" and not common["private"]:
@@ -141,8 +177,38 @@ def _nats(table: Table, common: dict[str, Any]) -> Target:
     )  # fmt: skip
 
 
+def _aws(kind: Service) -> Callable[[Table, dict[str, Any]], Target]:
+    def read(table: Table, common: dict[str, Any]) -> Target:
+        pattern, wanted = _ARNS[kind]
+        arn = table.text("arn") or ""
+        if arn.endswith(".fifo"):
+            raise table.wrong("has the arn of a FIFO queue or topic: S3 sends events to standard ones alone")
+        if (parts := pattern.fullmatch(arn)) is None:
+            service = pattern.pattern.split(":")[2]
+            raise table.wrong(f"needs an arn: arn:aws:{service}:REGION:ACCOUNT{wanted}, with an account of 12 digits")
+        endpoint = _url(table, "endpoint")
+        if endpoint.path.strip("/") or endpoint.query:
+            raise table.wrong("has an endpoint with a path: it needs one such as https://sqs.us-east-1.amazonaws.com")
+        access_key, secret_key = table.secret("access_key"), table.secret("secret_key")
+        if access_key is None or not _ACCESS_KEY.fullmatch(access_key) or secret_key is None:
+            raise table.wrong("needs an access_key and a secret_key, or files of them")
+        if kind == "eventbridge":
+            if common["format"] != "s3":
+                raise table.wrong("has a format, and EventBridge takes events in its own alone")
+            common["format"] = "eventbridge"
+            if "source" in table:
+                common["source"] = table.matching("source", _SOURCE, "1 to 256 letters, digits and any of _ . / -")
+        common |= parts.groupdict()
+        return AwsTarget(
+            **common, kind=kind, arn=arn, endpoint=endpoint, access_key=access_key, secret_key=secret_key
+        )  # fmt: skip
+
+    return read
+
+
 _KINDS: Final[dict[str, Callable[[Table, dict[str, Any]], Target]]] = {
-    "webhook": _webhook, "kafka": _kafka, "nats": _nats,
+    "webhook": _webhook, "kafka": _kafka, "nats": _nats, "sqs": _aws("sqs"), "sns": _aws("sns"),
+    "lambda": _aws("lambda"), "eventbridge": _aws("eventbridge"),
 }  # fmt: skip
 
 
@@ -172,21 +238,21 @@ def _tls(table: Table, *, wanted: bool, otherwise: str) -> Tls | None:
     return tls
 
 
-def _url(table: Table) -> SplitResult:
-    value = table.text("url")
+def _url(table: Table, name: str) -> SplitResult:
+    value = table.text(name)
     if value is None or not value.isascii() or len(value) > _URL_LEN_MAX:
-        raise table.wrong(f"needs a url of at most {_URL_LEN_MAX} ASCII characters")
+        raise table.wrong(f"needs {name}: a URL of at most {_URL_LEN_MAX} ASCII characters")
     try:
         url = urlsplit(value)
-        port = url.port
+        is_good = url.scheme in ("http", "https") and url.hostname and url.port != 0
     except ValueError:
-        raise table.wrong("has a url that is none") from None
-    if url.scheme not in ("http", "https") or not url.hostname or port == 0:
-        raise table.wrong("needs a url that begins with https:// or http:// and a host")
+        is_good = False
+    if not is_good:
+        raise table.wrong(f"needs {name}: a URL that begins with https:// or http:// and a host")
     if url.username is not None or url.password is not None or url.fragment:
-        raise table.wrong("has a url with a user or a fragment: neither is sent")
+        raise table.wrong(f"has a user or a fragment in {name}: neither is sent")
     if re.search(r"[\x00-\x20\x7f]", value):
-        raise table.wrong("has a url with blanks")
+        raise table.wrong(f"has blanks in {name}")
     return url
 
 

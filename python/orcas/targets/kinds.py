@@ -5,11 +5,15 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 from urllib.parse import SplitResult
 
-Format = Literal["s3", "cloudevents", "minio"]
+Format = Literal["s3", "cloudevents", "minio", "eventbridge"]
+Service = Literal["sqs", "sns", "lambda", "eventbridge"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+# What stands for the event bus: notifications name it without an ARN.
+EVENT_BUS: Final = "arn:aws:events"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +29,11 @@ class Common:
     private: bool = False
     attempts: int = 10
     timeout_sec: int = 15
+
+    @property
+    def destination(self) -> str:
+        """What notifications call it."""
+        return self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,4 +110,34 @@ class NatsTarget(Common):
         return f"{','.join(self.servers)}/{self.subject}"
 
 
-Target: TypeAlias = WebhookTarget | KafkaTarget | NatsTarget
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsTarget(Common):
+    """A queue of SQS, a topic of SNS, a function of Lambda or a bus of EventBridge, there or at what speaks like them.
+
+    `resource`: how the service calls it. `qualifier`: the version or the alias of a function. `source`: who sends events
+    to a bus.
+    """
+
+    kind: Service
+    arn: str
+    region: str
+    account: str
+    resource: str
+    qualifier: str | None = None
+    endpoint: SplitResult
+    access_key: str = field(repr=False)
+    secret_key: str = field(repr=False)
+    source: str = "aws.s3"
+
+    @property
+    def destination(self) -> str:
+        """What notifications call it: its whole ARN, or that they go to the event bus."""
+        return EVENT_BUS if self.kind == "eventbridge" else self.arn
+
+    @property
+    def address(self) -> str:
+        """Where events go, for people."""
+        return f"{self.arn} at {self.endpoint.netloc}"
+
+
+Target: TypeAlias = WebhookTarget | KafkaTarget | NatsTarget | AwsTarget

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult
 import httptools
 
 from orcas.targets.addresses import NotPublicError, connect
-from orcas.targets.kinds import WebhookTarget
+from orcas.targets.kinds import AwsTarget, WebhookTarget
 from orcas.targets.sending import Failure, Message
 from orcas.version import orcas_version
 
@@ -27,7 +27,7 @@ _RETRY_AFTER_MAX: Final = 300
 _DIGITS: Final = re.compile(r"[0-9]{1,6}")
 
 Headers = list[tuple[str, str]]
-_T = TypeVar("_T", bound=WebhookTarget)
+_T = TypeVar("_T", bound=WebhookTarget | AwsTarget)
 
 
 class HttpSender(ABC, Generic[_T]):

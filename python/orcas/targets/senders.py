@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from orcas.errors import ConfigurationError
-from orcas.targets.kinds import KafkaTarget, NatsTarget, Target, WebhookTarget
+from orcas.targets.aws import AwsSender
+from orcas.targets.kinds import AwsTarget, KafkaTarget, NatsTarget, Target, WebhookTarget
 from orcas.targets.sending import Sender
 from orcas.targets.webhook import WebhookSender
 
@@ -34,6 +35,8 @@ def open_senders(target: Target, count: int) -> Sequence[Sender]:
     """So many senders. Those of a broker share a connection."""
     if isinstance(target, WebhookTarget):
         return [WebhookSender(target) for _ in range(count)]
+    if isinstance(target, AwsTarget):
+        return [AwsSender(target) for _ in range(count)]
     return [_broker(target)] * count
 
 

@@ -14,6 +14,7 @@ from nkeys import PREFIX_BYTE_USER
 from tests.fixtures.commands import command, document
 from tests.fixtures.events.brokers import PASSWORD, SMALL, USER, Broker, Kafka, broker_of
 from tests.fixtures.events.nats_accounts import Accounts, Pair
+from tests.fixtures.events.receivers import toml
 from tests.fixtures.serving import Running, serving
 from tests.fixtures.waiting import wait_until
 
@@ -33,14 +34,6 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             started.create(place)
         started.create("small", largest=SMALL)
         yield started
-
-
-def toml(tables: dict[str, dict[str, object]]) -> str:
-    """A file of targets. JSON's values are TOML's."""
-    lines = []
-    for name, table in tables.items():
-        lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
-    return "\n".join(lines)
 
 
 @contextlib.contextmanager

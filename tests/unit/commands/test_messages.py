@@ -288,6 +288,10 @@ ELSEWHERE: Final = {
     },
     "tests/console/test_sessions.py": {"The server has no console": "The server has no console: start it"},
     "tests/edge/test_traces.py": {"ORCAS_TRACES_ENDPOINT needs": "pip install 'orcas-s3"},
+    "tests/unit/events/test_targets_file.py": {
+        "The targets … and … in": "are both for",
+        "The target … in … would get": "the events for arn:aws:sqs:",
+    },
     "tests/unit/commands/test_report.py": {
         "The index does not match": "next_step(",
         "No object is lost, but": "next_step(",

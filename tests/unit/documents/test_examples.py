@@ -46,6 +46,7 @@ TRANSCRIPTS: Final = {
 # Pages whose examples another test runs.
 ELSEWHERE: Final = {
     ROOT / "docs" / "tutorial.md": "test_the_tutorial_runs",
+    ROOT / "docs" / "events" / "aws.md": "tests/conformance/events/test_aws_targets.py",
     ROOT / "docs" / "how-to" / "use-with.md": "tests/clients/documents/test_use_with.py",
 }
 

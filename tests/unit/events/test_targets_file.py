@@ -12,7 +12,7 @@ from tests.fixtures.events.receivers import SECRET
 from orcas.errors import ConfigurationError
 from orcas.targets.addresses import is_public
 from orcas.targets.file import read_targets
-from orcas.targets.kinds import KafkaTarget, NatsTarget, Tls, WebhookTarget
+from orcas.targets.kinds import AwsTarget, KafkaTarget, NatsTarget, Tls, WebhookTarget
 
 GOOD = f'[images]\nurl = "https://example.org:8443/hook?x=1"\nsecret = "whsec_{SECRET}"\n'
 
@@ -43,7 +43,7 @@ def test_a_target_has_defaults_and_a_secret_that_does_not_show(tmp_path: Path) -
         (("https://", "https://user@"), "neither is sent"),
         (("/hook", "/ho ok"), "blanks"),
         ((":8443", ":0"), "begins with https://"),
-        ((":8443", ":x"), "a url that is none"),
+        ((":8443", ":x"), "needs url: a URL that begins with"),
         (("whsec_", "!"), "24 to 64 bytes in base64"),
         (("secret =", "secrets ="), "needs either secret or secret_file"),
         (("secret =", 'secret_file = "/nonexistent"\n#'), "cannot be read"),
@@ -120,7 +120,7 @@ def test_targets_of_brokers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "change", "said"),
     [
-        (GOOD, ("[images]", '[images]\ntype = "amqp"'), "webhook, kafka or nats"),
+        (GOOD, ("[images]", '[images]\ntype = "amqp"'), "lambda or eventbridge"),
         (GOOD, ("[images]", '[images]\ntopic = "t"'), "sets topic, which no target of the type webhook has"),
         (KAFKA, ("[queue]", '[queue]\nurl = "http://a"'), "sets url, which no target of the type kafka has"),
         (KAFKA, ('brokers = ["b1.example.org:9092", ', "brokers = [1, "), "each an address as HOST:PORT"),
@@ -163,6 +163,91 @@ def test_a_mistake_in_a_target_of_a_broker_is_named(
     with pytest.raises(ConfigurationError, match=re.escape(said)) as wrong:
         read_targets(path)
     assert "only-brokers-know" not in str(wrong.value)
+    assert str(wrong.value).endswith(".")
+
+
+OWNER = "us-east-1:123456789012"
+AWS = f"""
+[jobs]
+type = "sqs"
+arn = "arn:aws:sqs:{OWNER}:jobs"
+endpoint = "https://sqs.us-east-1.amazonaws.com"
+access_key = "AKIDEVENTS"
+secret_key = "only-services-know"
+"""
+MORE = f"""
+[topic]
+type = "sns"
+arn = "arn:aws:sns:{OWNER}:jobs"
+endpoint = "http://sns.example.org:8080/"
+access_key = "AKIDEVENTS"
+secret_key = "only-services-know"
+
+[function]
+type = "lambda"
+arn = "arn:aws:lambda:{OWNER}:function:resize:$LATEST"
+endpoint = "https://lambda.us-east-1.amazonaws.com"
+access_key = "AKIDEVENTS"
+secret_key = "only-services-know"
+"""
+BUS = f"""
+[bus]
+type = "eventbridge"
+arn = "arn:aws:events:{OWNER}:event-bus/default"
+endpoint = "https://events.us-east-1.amazonaws.com"
+access_key = "AKIDEVENTS"
+secret_key_file = "KEY"
+source = "orcas.s3"
+"""
+
+
+def test_services_of_aws_are_called_by_their_arns(tmp_path: Path) -> None:
+    path = tmp_path / "targets.toml"
+    (tmp_path / "key").write_text("only-services-know\n")
+    # What is called as an alias, or as EventBridge, is no other name for it.
+    others = "".join(GOOD.replace("images", name) for name in ("events", "default", "LATEST"))
+    path.write_text(others + AWS + MORE + BUS.replace("KEY", str(tmp_path / "key")))
+    targets = [target for target in read_targets(path).values() if isinstance(target, AwsTarget)]
+    jobs, topic, function, bus = targets
+    assert [target.kind for target in targets] == ["sqs", "sns", "lambda", "eventbridge"]
+    assert [target.destination for target in targets] == [jobs.arn, topic.arn, function.arn, "arn:aws:events"]
+    assert (jobs.region, jobs.account, jobs.resource) == ("us-east-1", "123456789012", "jobs")
+    assert (function.resource, function.qualifier) == ("resize", "$LATEST")
+    assert (jobs.format, bus.format, bus.source) == ("s3", "eventbridge", "orcas.s3")
+    assert jobs.address == f"arn:aws:sqs:{OWNER}:jobs at sqs.us-east-1.amazonaws.com"
+    assert {target.secret_key for target in targets} == {"only-services-know"}
+    assert not re.search("only-services-know|AKIDEVENTS", repr(targets))
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "said"),
+    [
+        (AWS, ("arn:aws:sqs", "arn:aws:sns"), "needs an arn: arn:aws:sqs:REGION:ACCOUNT:QUEUE"),
+        (AWS, (OWNER, "us-east-1:"), "with an account of 12 digits"),
+        (AWS, (":jobs", ":jobs.fifo"), "the arn of a FIFO queue or topic"),
+        (MORE, (":function:resize", ":resize"), "arn:aws:lambda:REGION:ACCOUNT:function:NAME"),
+        (BUS, ("event-bus/default", "default"), "arn:aws:events:REGION:ACCOUNT:event-bus/NAME"),
+        (AWS, ("endpoint =", "url ="), "needs endpoint: a URL"),
+        (AWS, ("amazonaws.com", "amazonaws.com/jobs"), "an endpoint with a path"),
+        (AWS, ("https://", "ftp://"), "needs endpoint: a URL that begins with https:// or http://"),
+        (AWS, ("AKIDEVENTS", "AKID/EVENTS"), "needs an access_key and a secret_key"),
+        (AWS, ("secret_key =", "secret ="), "needs an access_key and a secret_key"),
+        (AWS, ("[jobs]", '[jobs]\nsource = "a"'), "sets source, which no target of the type sqs has"),
+        (BUS, ("orcas.s3", "a b"), "needs a source"),
+        (BUS, ("[bus]", '[bus]\nformat = "minio"'), "EventBridge takes events in its own alone"),
+        (AWS, ("[jobs]", AWS.replace("[jobs]", "[again]") + "[jobs]"), f"are both for arn:aws:sqs:{OWNER}:jobs"),
+        (GOOD, ("[images]", AWS.replace("[jobs]", "[queue]") + "[jobs]"), f"the events for arn:aws:sqs:{OWNER}:jobs, too"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_target_at_aws_is_named(tmp_path: Path, text: str, change: tuple[str, str], said: str) -> None:
+    path = tmp_path / "targets.toml"
+    (tmp_path / "key").write_text("only-services-know")
+    changed = text.replace(*change)
+    assert changed != text
+    path.write_text(changed.replace("KEY", str(tmp_path / "key")))
+    with pytest.raises(ConfigurationError, match=re.escape(said)) as wrong:
+        read_targets(path)
+    assert "only-services-know" not in str(wrong.value)
     assert str(wrong.value).endswith(".")
 
 

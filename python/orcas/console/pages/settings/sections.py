@@ -98,7 +98,7 @@ SECTIONS: Final = {
         Section(
             "notifications",
             "Notifications",
-            "Send events of the bucket to targets of the server: webhooks, Kafka or NATS.",
+            "Send events of the bucket to targets of the server: webhooks, Kafka, NATS or AWS.",
             sharing.NOTIFICATIONS,
             Configuration("notification", removable=False),
         ),

@@ -6,9 +6,11 @@ from orcas.console.calls import CallError, Visit, admin
 
 
 async def known_targets(visit: Visit) -> list[tuple[str, str]]:
-    """ARNs of queues, by which notifications name them, and what they are; empty for visitors who may not list targets."""
+    """ARNs by which notifications name them, and what they are; empty for visitors who may not list targets."""
     try:
         found = await admin(visit, "GET", "targets")
     except CallError:
         return []
-    return [(f"arn:aws:sqs:::{target['name']}", str(target.get("type", ""))) for target in found["targets"]]
+    named = [(str(target["destination"]), str(target["type"])) for target in found["targets"]]
+    # The form has no event bus.
+    return [(arn if ":" in arn else f"arn:aws:sqs:::{arn}", kind) for arn, kind in named if kind != "eventbridge"]

@@ -181,6 +181,8 @@ class ApplicationServer(uvicorn.Server):
         asyncio.get_running_loop().remove_reader(self._way)
         self._way.close()
         self.listener_end.close()
+        # One that begins later would not be ended.
+        await asyncio.gather(*self._beginning, return_exceptions=True)
         await super().shutdown(sockets)
 
     def _take(self) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
 
-from orcas.front import passed_on
+from orcas.front import ApplicationServer, passed_on
 from orcas.http.extensions import COUNTED, ENDLESS
 
 
@@ -43,3 +44,30 @@ def test_an_answer_without_an_end_says_so() -> None:
     asyncio.run(passed_on(app)({"type": "http", "headers": own}, None, send))  # type: ignore[arg-type]
     assert sent[0]["headers"] == [(b"a", b"b"), (b"orcas-front-endless", b"")]
     assert sent[1] == {"type": "http.response.body", "body": b""}
+
+
+def test_connections_that_come_as_the_server_stops_are_ended() -> None:
+    async def app(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise AssertionError
+
+    async def stop() -> list[bytes]:
+        server = ApplicationServer(app)
+        server.config.load()
+        await server.startup()
+        pairs = [socket.socketpair() for _ in range(8)]
+        for own, passed in pairs:
+            own.setblocking(False)
+            socket.send_fds(server.listener_end, [b"x"], [passed.fileno()])
+            passed.close()
+        # The loop takes one of them.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        server.force_exit = True
+        await server.shutdown()
+        try:
+            return [own.recv(1) for own, _ in pairs]
+        finally:
+            for own, _ in pairs:
+                own.close()
+
+    assert asyncio.run(stop()) == [b""] * 8

@@ -16,8 +16,9 @@
 #
 # *Does it pay to reuse buffers and connections instead of making new ones for each request?*
 #
-# An article that Orcas started from measured object pools in HTTP services in Go, and another report has a pool of SQLite
-# connections (both in Chinese; translated).
+# The article *How Go's sync.Pool saves the performance of concurrent HTTP* (in Chinese; translated), from which Orcas
+# started, measured object pools in services in Go: the first table is from its chapter 1, the second from 3.2, 4.1,
+# 4.3 and 4.4. The *S3 performance test report* (likewise) has a pool of SQLite connections.
 #
 # > | `ab -n 100000 -c 100`, JSON | Requests a second | Average latency | Allocated, B/op | GC pauses |
 # > |---|---|---|---|---|

@@ -17,8 +17,8 @@
 # *I store many small objects. How much faster is a server that writes them together than one that makes a file, a
 # directory entry and a database transaction for each?*
 #
-# A report that Orcas started from measured that in November 2025 on another machine (in Chinese; translated; operations
-# per second):
+# The *S3 performance test report* (14 November 2025, in Chinese; translated), from which Orcas started, measured that
+# on another machine. The table joins those of its section *Batch writes compared*, in operations per second:
 #
 # > | Size | Requests in flight | Batch writes on | Batch writes off | on ÷ off |
 # > |---|---|---|---|---|

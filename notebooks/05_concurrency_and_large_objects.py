@@ -16,7 +16,8 @@
 #
 # *What happens when many clients upload large files at once?*
 #
-# A report that Orcas started from (in Chinese; translated) measured that on another machine in November 2025.
+# The *S3 performance test report* (14 November 2025, in Chinese; translated), from which Orcas started, measured that
+# on another machine. The table is the one on large files in its section *Batch writes compared*.
 #
 # > | Object | Uploads in flight | Operations a second | MB/s | Average latency |
 # > |---|---|---|---|---|

@@ -16,8 +16,9 @@
 #
 # *How fast is Orcas beside the server that I use now?*
 #
-# The only comparison in the reports that Orcas started from is that of a Go server with itself: its S3 service and the
-# file layer below it (in Chinese; translated).
+# The only comparison in the reports that Orcas started from is that of a Go server with itself, its S3 service and
+# the file layer below it: in the *S3 performance test report* (14 November 2025, in Chinese; translated), section
+# *Compared with VFS*.
 #
 # > | What | Operations a second |
 # > |---|---|

@@ -16,7 +16,8 @@
 #
 # *What does it cost to look for content that is already stored, and what does it save if there is some?*
 #
-# A report that Orcas started from (in Chinese; translated) measured the cost on another machine in November 2025.
+# The *S3 performance test report* (14 November 2025, in Chinese; translated), from which Orcas started, measured the
+# cost on another machine, in its section *Performance of instant upload*.
 #
 # > ### Cost of instant upload for files that cannot be shared
 # >

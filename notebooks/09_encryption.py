@@ -16,7 +16,8 @@
 #
 # *What does it cost to encrypt what is stored?*
 #
-# A report that Orcas started from (October 2025, in Chinese; translated) measured calls of its cipher.
+# The report *Phase 8.2: performance benchmarks* (31 October 2025, in Chinese; translated), from which Orcas started,
+# measured calls of a cipher. The tables are from its section 1, *Encryption*.
 #
 # > | Data | Encrypt, mean | Throughput | Decrypt, mean | Throughput |
 # > |---|---|---|---|---|

@@ -16,7 +16,8 @@
 #
 # *I follow the changes of a bucket. How soon does an event reach me, and what does its JSON cost?*
 #
-# A report that Orcas started from (October 2025, in Chinese; translated) measured JSON and streams of server-sent events.
+# The report *Phase 8.2: performance benchmarks* (31 October 2025, in Chinese; translated), from which Orcas started,
+# measured JSON and streams of server-sent events. The tables are from its section 2, *Serialisation*.
 #
 # > | JSON | Serialise, mean | Deserialise, mean |
 # > |---|---|---|

@@ -17,8 +17,9 @@
 # *If I switch on metrics, traces, the access log or events, how much slower does my server get? And what do those take
 # who look at it: Prometheus, and programs that follow events?*
 #
-# The report that Orcas started from (October 2025, in Chinese; translated) lists what should be watched, and estimates
-# what a request pays for it:
+# The report *Phase 8.2: performance benchmarks* (31 October 2025, in Chinese; translated), from which Orcas started,
+# lists what should be watched, and estimates what a request pays for it, in its section *Expected performance in
+# production*:
 #
 # > | Part of a request | Estimate |
 # > |---|---|

@@ -16,7 +16,8 @@
 #
 # *Should my clients speak HTTP/2? What does TLS cost? And does the server use a second processor?*
 #
-# The report that Orcas started from (November 2025, in Chinese; translated) leaves that open:
+# The *S3 performance test report* (14 November 2025, in Chinese; translated), from which Orcas started, leaves that
+# open, in its section *HTTP/2 support*:
 #
 # > *"The current performance tests use HTTP/1.1 (through Go's `httptest`). HTTP/2 support is not implemented in the test
 # > framework at present. Tests of HTTP/2 are possible, but need TLS. Possible advantages of HTTP/2: multiplexing (several

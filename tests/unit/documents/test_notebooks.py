@@ -8,11 +8,13 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from tests.fixtures.sources import ROOT
 
-FOLDER = Path(__file__).parents[3] / "notebooks"
+FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("[0-9]*.py"))
 # A small pass, without visible plots.
 SMALL = {"NOTEBOOK_QUICK": "1", "MPLBACKEND": "Agg"}
@@ -28,6 +30,69 @@ def cells(source: str) -> list[tuple[str, str]]:
         else:
             found.append(("code", text.strip()))
     return found
+
+
+# What the extra has and no file imports.
+ONLY_RUN = {
+    "flask": "the server of moto",
+    "flask-cors": "the server of moto",
+    "httpx": "httpx-sse imports it, and does not say so",
+    "ipykernel": "render.py runs each notebook in a kernel",
+    "moto": "notebook 07 starts its server",
+    "opentelemetry-exporter-otlp-proto-http": "notebook 11 starts a server that sends traces",
+    "opentelemetry-sdk": "likewise",
+}
+# What the files import and the extra does not name.
+BROUGHT = {
+    "botocore": "boto3 needs it", "nbclient": "nbconvert needs it", "traitlets": "nbconvert needs it",
+    "uvicorn": "Orcas needs it", "uvloop": "Orcas needs it",
+    "s3fs": "it needs an older botocore, and notebook 00 runs without it",
+}  # fmt: skip
+
+# Where the modules of this repository are.
+FOLDERS = (FOLDER, ROOT / "benchmarks", ROOT)
+OWN = {"orcas", "tests", *(path.stem for folder in FOLDERS for path in folder.glob("*.py"))}
+
+
+def imported(sources: list[Path]) -> set[str]:
+    """The packages of others that these files import, and the modules of the notebooks, benchmarks and tests below them."""
+    found: set[str] = set()
+    seen, left = set(sources), list(sources)
+    while left:
+        for node in ast.walk(ast.parse(left.pop().read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            for name in names:
+                places = [folder / f"{name.replace('.', '/')}.py" for folder in FOLDERS]
+                own = {path for path in places if path.is_file()}
+                left += own - seen
+                seen |= own
+                top = name.partition(".")[0]
+                if top not in {*sys.stdlib_module_names, *OWN}:
+                    found.add(top.replace("_", "-"))
+    return found
+
+
+def test_the_extra_has_what_the_notebooks_import_and_no_more() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    named = {re.split(r"[\[>=<]", requirement)[0] for requirement in extras["notebooks"]}
+    assert named - set(ONLY_RUN) == imported([*NOTEBOOKS, FOLDER / "render.py"]) - set(BROUGHT)
+    assert set(ONLY_RUN) <= named
+
+
+def test_a_notebook_names_the_reports_whose_tables_it_reproduces() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8").partition("### The original reports")[2]
+    rows = re.findall(r"^\| (\*.+?\*)[^|]*\|[^|]+\| (.+) \|$", page, re.MULTILINE)
+    named = {(title, number) for title, numbers in rows for number in re.findall(r"`(\d\d)`", numbers)}
+    assert len(rows) == 5
+    for path in NOTEBOOKS:
+        rendered = (ROOT / "docs" / "notebooks" / f"{path.stem}.md").read_text(encoding="utf-8")
+        for text in (cells(path.read_text(encoding="utf-8"))[0][1], rendered):
+            opening = " ".join(text.partition("\nBelow")[0].split())
+            assert {title for title, _ in rows if title in opening} == {
+                title for title, number in named if number == path.stem[:2]
+            }, path.stem
 
 
 @pytest.mark.full

@@ -28,6 +28,12 @@ def test_lines_of_documents_are_short(path: Path) -> None:
         assert len(line) <= limit or line.startswith("    ") or " " not in line, line
 
 
+@pytest.mark.parametrize("path", PAGES, ids=relative)
+def test_commands_are_marked_as_commands(path: Path) -> None:
+    """The site's button copies commands without their prompts only from blocks of `console`."""
+    assert not re.search(r"^ *```(?!console)\w*\n *[$] ", path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def without_code(path: Path) -> str:
     """Code has no links and no titles."""
     return re.sub(r"^( *)```.*?^\1```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

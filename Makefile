@@ -12,7 +12,7 @@ fmt:          ## rewrite the sources in the project's format
 	bash .ci/run format
 lint:         ## format, clippy, ruff, mypy, import contracts, stubs
 	bash .ci/run fmt clippy lint
-test:         ## what a change must pass, in 16 minutes: lint, tests of Rust and Python, one in eight simulated stores
+test:         ## what a change must pass, in 16 minutes on two processors: lint, tests of Rust and Python, one in eight simulated stores
 	bash .ci/run
 full:         ## everything: all tests and seeds, schedules, planted defects, fuzzing, clients, benchmarks. An hour
 	bash .ci/run full

@@ -430,6 +430,13 @@ def test_every_target_of_the_makefile_does_something() -> None:
             assert re.search(rf"^    ([a-z-]+ \| )*{name}( \| [a-z-]+)*\)", script, re.MULTILINE), name
 
 
+def test_the_minutes_of_a_test_run_are_said_in_one_way() -> None:
+    texts = [text_of(ROOT / name) for name in ("README.md", "CONTRIBUTING.md", "Makefile", ".ci/run")]
+    found = [re.findall(r"\b\d+ minutes(?: on two processors)?", text) for text in texts]
+    assert found == [found[0]] * len(texts)
+    assert len(found[0]) == 1
+
+
 def test_the_documented_commands_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")

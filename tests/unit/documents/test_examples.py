@@ -52,6 +52,7 @@ ELSEWHERE: Final = {
 
 # Languages whose blocks another test runs.
 LANGUAGES: Final = {
+    "go": "tests/clients/documents/test_go.py",
     "js": "tests/console/browser/test_documents.py",
 }
 

@@ -83,12 +83,19 @@ def test_every_page_is_in_the_menu_once() -> None:
 
 @pytest.mark.parametrize("page", MENU)
 def test_a_page_of_the_site_is_short_and_leads_on(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
+    text = re.sub(r"<!--.*?-->", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     assert re.search(r"\nNext: \[.+\]\(.+\)\n$", text), "the last line is no link to the next page"
     if page not in REFERENCE:
         assert len(text.rpartition("\nNext:")[0].split()) <= (
             HOW_TO_WORDS_MAX if page.startswith("docs/how-to/") else WORDS_MAX
         )
+
+
+@pytest.mark.parametrize("page", MENU)
+def test_words_for_the_search_are_where_the_site_finds_them(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    text = re.sub(r"`[^`\n]+`", "", text)
+    assert text.count("<!-- search") == len(re.findall(r"^#+ .+\n\n<!-- search:\s[^<>]+\s-->\n\n", text, re.MULTILINE))
 
 
 def test_figures_beside_other_servers_are_the_same_on_both_pages() -> None:

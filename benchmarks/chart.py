@@ -1,6 +1,6 @@
-"""The chart of docs/performance.md: `python benchmarks/chart.py` writes docs/figures/cost.svg from a file of results.
+"""The chart of docs/performance.md: `python benchmarks/chart.py` writes docs/figures/cost.svg from files of results.
 
-Each row is a figure of docs/performance/figures.md: its median, and its range over all rounds.
+Each row is a figure of docs/performance/listener.md: its median, and its range over all rounds.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parent.parent
-RESULTS: Final = ROOT / "benchmarks" / "results" / "2026-11-21-epyc-2cpu-uploads.json"
+RESULTS: Final = ROOT / "benchmarks" / "results"
 CHART: Final = ROOT / "docs" / "figures" / "cost.svg"
+# The figure, its file, what it is and beside what.
 ROWS: Final = {
-    "get-cpu": ("GET 1 KiB, signed", "bare uvicorn"),
-    "get-10mib-cpu": ("GET 10 MiB, every block verified", "bare uvicorn"),
-    "put-cpu": ("PUT 1 KiB, signed, on disk", "bare uvicorn"),
-    "put-10mib-cpu": ("PUT 10 MiB, on disk", "its MD5 alone"),
+    "listener-get-uvicorn": ("2026-11-29-epyc-2cpu-listener", "GET 1 KiB, signed", "bare uvicorn"),
+    "get-10mib-nginx": ("2026-11-30-epyc-2cpu-protocols", "GET 10 MiB, every block verified", "nginx with sendfile"),
+    "listener-put-uvicorn": ("2026-11-29-epyc-2cpu-listener", "PUT 1 KiB, signed, on disk", "bare uvicorn"),
+    "put-10mib-cpu": ("2026-11-30-epyc-2cpu-uploads", "PUT 10 MiB, on disk", "its MD5 alone"),
 }
 WIDTH, LEFT, RIGHT, TOP, STEP, RATIO_MAX = 760, 330, 30, 74, 46, 5
 
@@ -43,10 +44,10 @@ def row(y: float, name: str, against: str, figure: dict[str, Any]) -> list[str]:
 
 def chart() -> str:
     """The chart as SVG."""
-    document = json.loads(RESULTS.read_text(encoding="utf-8"))
-    figures = {figure["name"]: figure for figure in document["figures"]}
+    documents = {
+        file: json.loads((RESULTS / f"{file}.json").read_text(encoding="utf-8")) for file, _, _ in ROWS.values()
+    }
     bottom = TOP + STEP * len(ROWS)
-    found = document["circumstances"]
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{bottom + 66}" '
         f'viewBox="0 0 {WIDTH} {bottom + 66}" font-family="sans-serif" role="img">'
@@ -65,9 +66,13 @@ def chart() -> str:
             f'<line x1="{x:g}" y1="{TOP - 12}" x2="{x:g}" y2="{bottom}" stroke="{colour}" stroke-width="{width}"/>'
         )
         parts.append(text(x, bottom + 18, f"{ratio}", size=13, anchor="middle", colour="#666"))
-    for number, (name, (what, against)) in enumerate(ROWS.items()):
-        parts += row(TOP + STEP * number + 20, what, against, figures[name])
-    where = f"{found['at'][:10]}, commit {found['commit'][:8]}, {found['cpu']}, {found['cpus']} CPUs, {found['file_system']}"
+    for number, (name, (file, what, against)) in enumerate(ROWS.items()):
+        (figure,) = (figure for figure in documents[file]["figures"] if figure["name"] == name)
+        parts += row(TOP + STEP * number + 20, what, against, figure)
+    all_found = [document["circumstances"] for document in documents.values()]
+    days = " and ".join(sorted({found["at"][:10] for found in all_found}))
+    (machine,) = {f"{found['cpu']}, {found['cpus']} CPUs, {found['file_system']}" for found in all_found}
+    where = f"{days}, {machine}"
     parts += [
         text(16, bottom + 42, f"{where}. Method: docs/benchmarks.md", size=12, colour="#666"),
         text(16, bottom + 58, "Both sides alternately in each round; 1 KiB over 16 connections, 10 MiB over one.",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from orcas.edge import SalvageReport
 
 PIECE: Final = 1 << 20
-_TIMEOUT_SECONDS: Final = 300
+_SILENCE_SECONDS_MAX: Final = 300
 _JSON_MAX: Final = 256 << 20
 
 Headers = list[tuple[bytes, bytes]]
@@ -126,6 +126,8 @@ class HttpTransport:
         if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
             raise UsageError(f"--endpoint must be http://HOST:PORT or https://HOST:PORT, not {url}.")
         self.url = url
+        # How long a server may say nothing until it counts as gone.
+        self.silence_seconds_max = _SILENCE_SECONDS_MAX
         self.host = parts.netloc.rpartition("@")[2]
         self._parts = parts
         self._context = context
@@ -215,7 +217,7 @@ class HttpTransport:
         if self._parts.scheme == "https":
             connection: http.client.HTTPConnection = self._connect_tls(host, port)
         else:
-            connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
+            connection = http.client.HTTPConnection(host, port, timeout=self.silence_seconds_max)
         self._open.add(connection)
         return connection
 
@@ -231,7 +233,7 @@ class HttpTransport:
             if self._certificate is not None:
                 self._context.check_hostname = False
                 self._context.verify_mode = ssl.CERT_NONE
-        connection = http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_SECONDS, context=self._context)
+        connection = http.client.HTTPSConnection(host, port, timeout=self.silence_seconds_max, context=self._context)
         connection.connect()
         if self._certificate is not None:
             shown = connection.sock.getpeercert(binary_form=True)

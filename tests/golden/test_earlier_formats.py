@@ -42,6 +42,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "mb": ("s3://photos",),
     "rb": ("s3://photos",),
     "presign": ("s3://photos/a",),
+    "probe": ("s3://photos/a",),
     "quota set": ("photos", "--objects", "1"),
     "key create": ("name",),
     "key destroy": ("name", "--yes"),

@@ -13,7 +13,7 @@ from orcas.cli.buckets import moves, origins, quotas, settings, snapshots, usage
 from orcas.cli.identities import audit, credentials, policies, users
 from orcas.cli.identities import keys as access_keys
 from orcas.cli.objects import copies as object_copies
-from orcas.cli.objects import lists, removal
+from orcas.cli.objects import lists, probe, removal
 from orcas.cli.options import AsJson, Commands, among
 from orcas.cli.output import print_json, print_table
 from orcas.cli.server import bench, console, demo, env, localstack, minio, running, status, top
@@ -27,7 +27,7 @@ config_app = Commands(help="Show the settings.")
 app.add_typer(config_app, name="config")
 
 for module in (
-    object_copies, lists, removal, env, console, upkeep, inspect, tasks, copies, imports, moves, snapshots, keys,
+    object_copies, lists, removal, probe, env, console, upkeep, inspect, tasks, copies, imports, moves, snapshots, keys,
     events, top, usage, quotas, origins, settings, bench, running, status, demo, minio, localstack, users,
     access_keys, policies, credentials, audit,
 ):  # fmt: skip
@@ -37,7 +37,7 @@ for module in (
 _PANELS: Final = {
     "Server": ("serve", "status", "stop", "run", "env", "console", "demo", "top", "bench", "version", "config"),
     "In place of others": ("minio", "localstack"),
-    "Objects": ("ls", "cp", "cat", "rm", "mb", "rb", "presign"),
+    "Objects": ("ls", "cp", "cat", "rm", "mb", "rb", "presign", "probe"),
     "Buckets": ("move", "fork", "usage", "snapshot", "quota", "origin", "settings"),
     "Identities": ("account", "user", "group", "role", "access-key", "policy", "credentials", "audit"),
     "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),

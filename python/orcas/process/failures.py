@@ -23,6 +23,8 @@ EXIT_FAILED: Final = 1
 EXIT_NOT_ALLOWED: Final = 3
 # `orcas status`: no server has the store open.
 EXIT_NOT_RUNNING: Final = 3
+# `orcas probe`: the store does not keep a promise.
+EXIT_NOT_KEPT: Final = 3
 # The exit codes that a shell reports for a command that does not exist, for SIGINT and for SIGPIPE.
 EXIT_NOT_FOUND: Final = 127
 EXIT_INTERRUPTED: Final = 130

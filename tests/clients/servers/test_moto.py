@@ -1,7 +1,8 @@
-"""`orcas import` from moto's server, which shares no code with Orcas."""
+"""`orcas import` from moto's server, and `orcas probe` of it. It shares no code with Orcas."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,10 @@ import boto3
 import pytest
 from botocore.config import Config
 from tests.fixtures.clients import AWKWARD, package
-from tests.fixtures.commands import command, document
+from tests.fixtures.commands import command, document, ran
 from tests.fixtures.targets import MIB, content, keys_of, read, running
+
+from orcas.settings.config import child_environment
 
 threaded = package("moto.moto_server.threaded_moto_server")
 
@@ -76,3 +79,15 @@ def test_versions_whose_order_cannot_be_told_are_refused(moto: Any, tmp_path: Pa
     with running(tmp_path / "data"):
         line = ("import", f"{moto.meta.endpoint_url}/photos", "--versions", "--data", tmp_path / "data")
         assert "leave out --versions" in command(*line, code=69, **keys)
+
+
+def test_what_one_writer_after_the_other_finds_holds(moto: Any, tmp_path: Path) -> None:
+    """moto locks nothing, so that of several writers at once any number may win."""
+    moto.create_bucket(Bucket="photos")
+    keys = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "key"}
+    line = ("probe", "s3://photos", "--endpoint", moto.meta.endpoint_url, "--json")
+    done = ran(child_environment() | keys, str(tmp_path), *line)
+    verdicts = {each["check"]: each["verdict"] for each in json.loads(done.stdout)["checks"]}
+    assert done.returncode == (3 if "does not hold" in verdicts.values() else 0)
+    assert {check for check, verdict in verdicts.items() if verdict != "holds"} <= {"create-race", "swap-race"}
+    assert keys_of(moto, "photos") == []

@@ -64,6 +64,7 @@ INSIDE = {
             "mb s3://x",
             "rb s3://x",
             "presign s3://x/y",
+            "probe s3://x/y",
         ),
         "orcas.cli.store.upkeep.resolve",
     ),

@@ -309,6 +309,10 @@ ELSEWHERE: Final = {
         "The server at … was told to stop": "was told to stop",
     },
     "tests/tools/objects/test_copies.py": {"… cannot be copied (…)": "do not match"},
+    "tests/tools/objects/test_probe.py": {
+        "Checks that could not be told": "Checks that could not be told: ",
+        "Objects that could not be removed": "Objects that could not be removed: ",
+    },
     "tests/tools/objects/test_lists.py": {"The bucket … keeps versions": "add --all-versions"},
     "tests/tools/imports/test_interruptions.py": {"… broke off in the middle": "broke off in the middle of an object"},
     "tests/tools/imports/test_versions.py": {"The server at … does not list": "does not list the versions of"},

@@ -221,7 +221,7 @@ def _copying(where: Where, headers: Headers, dry_run: bool, *, quiet: bool, prin
 
     shown = not (where.as_json or quiet or prints)
     with (
-        _interruptible(),
+        interruptible(),
         opened(where) as session,
         progress(shown=shown) as advance,
         Copies(session, headers, Shown(say if shown else lambda _: None, advance, dry_run)) as copies,
@@ -259,7 +259,7 @@ def refuse_failed(done: str, counts: Outcome | Removed) -> None:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Have SIGTERM end the block as Ctrl-C does, so that it leaves no unfinished file either."""
     former = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -343,6 +343,17 @@ def test_a_server_that_is_gone() -> None:
         client.list_buckets()
 
 
+def test_connections_that_a_server_has_ended_are_opened_anew() -> None:
+    keys = {"root_access_key": "tests", "root_secret_key": "of-these-tests"}
+    with orcas.Server(memory=True, **keys) as server:
+        control = Control(server)
+        control.record()
+    with orcas.Server(memory=True, port=int(server.endpoint.rpartition(":")[2]), **keys):
+        control.record()
+        assert control.requests() == []
+        control.close()
+
+
 def test_what_is_dropped_counts_for_nobody_and_its_space_comes_back(s3: Any, control: Control) -> None:
     session = control._session
     owner = s3.list_buckets()["Owner"]["ID"]

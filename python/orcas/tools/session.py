@@ -11,6 +11,7 @@ import http.client
 import itertools
 import json
 import secrets
+import select
 import ssl
 import threading
 import time
@@ -187,8 +188,7 @@ class HttpTransport:
     def _send(
         self, method: str, target: str, headers: Headers, body: bytes | Body
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        kept = self._idle.pop() if self._idle else None
-        for connection in (kept, None):
+        for connection in (self._unused(), None):
             fresh = connection is None
             connection = connection or self._connect()
             try:
@@ -202,8 +202,7 @@ class HttpTransport:
                 return connection, connection.getresponse()
             except (http.client.RemoteDisconnected, ConnectionError):
                 self._forget(connection)
-                # A kept connection may have ended while nobody used it; a second order of a job is another job, and
-                # pieces are there only once.
+                # A kept connection may end just now; a second order of a job is another job, and pieces are there only once.
                 if fresh or method == "POST" or isinstance(body, Body):
                     raise
             except BaseException:
@@ -211,6 +210,18 @@ class HttpTransport:
                 self._forget(connection)
                 raise
         raise AssertionError("the second connection is a fresh one")
+
+    def _unused(self) -> http.client.HTTPConnection | None:
+        """A connection that waits for a request, unless the server has ended it while nobody used it."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.sock is not None:
+                readable = select.poll()
+                readable.register(connection.sock, select.POLLIN)
+                if not readable.poll(0):
+                    return connection
+            self._forget(connection)
+        return None
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port

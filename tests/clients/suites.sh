@@ -10,7 +10,7 @@ MOTO="$PWD/examples/moto"
 mkdir -p target/suites
 cd target/suites
 BIN="$PWD/venv/bin"
-SUITES=(s3fs aiobotocore smart_open django-storages obstore cloudpathlib)
+SUITES=(s3fs aiobotocore smart_open django-storages s3path luigi servicelayer s3-credentials obstore cloudpathlib)
 
 # fetched NAME OWNER/REPOSITORY COMMIT: the sources in the directory NAME, as they were committed.
 fetched() {
@@ -25,11 +25,16 @@ fetched s3fs fsspec/s3fs b7ec8db5170d8a9afeeadc9efb7b4292a335bf6b
 fetched aiobotocore aio-libs/aiobotocore 255e37f7a777169a6933179b5028993261e6c960
 fetched smart_open piskvorky/smart_open 9d9022aa6d7d93e8dc7d721dd0e567349415af72
 fetched django-storages jschneier/django-storages ca89a94a7462a2423df460e7bfd5f847457042ca
+fetched s3path liormizr/s3path cbc37d54d215035351ccc09c56b003e18b408149
+fetched luigi spotify/luigi 715f65c4a56a908ef0a1df4df6fc33b8420e2e6c
+fetched servicelayer alephdata/servicelayer d2ef38c0c3c9433ad7be9967c5abb3d3b7ebea0a
+fetched s3-credentials simonw/s3-credentials 4611f333407d2428b2e21771469e34fd52a5165d
 fetched obstore developmentseed/obstore d7b8b8635f7cb374e3283278a8bbdf90589d0800
 fetched cloudpathlib drivendataorg/cloudpathlib 9d5fa708814adea1cb956ff4843eb466fbb21738
 "$BIN/python" -m pip install --quiet uv
 "$BIN/uv" pip install --quiet --python "$BIN/python" \
-    ./s3fs ./aiobotocore './smart_open[s3,ssh,zst,lz4,http]' ./django-storages obstore==0.11.0 './cloudpathlib[all]' \
+    ./s3fs ./aiobotocore './smart_open[s3,ssh,zst,lz4,http]' ./django-storages ./s3path ./luigi ./servicelayer \
+    ./s3-credentials pytest-mock 'boto; python_version<"3.12"' mock obstore==0.11.0 './cloudpathlib[all]' \
     'pytest<9.1' pytest-asyncio 'pytest-rerunfailures<16' pytest-timeout pytest-xdist pytest-cases \
     aiohttp-retry arro3-core azure-identity boto3 dill django docker google-auth minio 'moto[server]' numpy obspec \
     pip-tools psutil pyarrow pydantic pystac pystac-client python-dotenv requests responses rsa shortuuid tenacity trustme
@@ -39,7 +44,7 @@ RUN=()
 suite() {
     cd "$1"
     shift
-    PYTHONPATH="$MOTO" "${RUN[@]}" "$BIN/python" -m pytest --quiet -p no:cacheprovider "$@"
+    PYTHONPATH="$MOTO:${PYTHONPATH:-}" "${RUN[@]}" "$BIN/python" -m pytest --quiet -p no:cacheprovider "$@"
 }
 
 s3fs() {
@@ -81,13 +86,33 @@ PYTHON
 }
 
 smart_open() {
-    # Any keys are valid.
-    suite smart_open -p orcas_for_moto tests/test_s3.py tests/test_s3_version.py tests/test_smart_open.py \
-        --deselect tests/test_s3.py::IterBucketCredentialsTest::test
+    suite smart_open -p orcas_for_moto tests/test_s3.py tests/test_s3_version.py tests/test_smart_open.py
 }
 
 django-storages() {
     DJANGO_SETTINGS_MODULE=tests.settings suite django-storages -p orcas_for_moto tests/test_s3.py
+}
+
+s3path() {
+    # The owner is called as that of moto.
+    suite s3path -p orcas_for_moto tests --deselect tests/test_path_operations.py::test_owner
+}
+
+luigi() {
+    # It calls what newer versions of `mock` refuse.
+    PYTHONPATH=test suite luigi -p orcas_for_moto -o addopts= test/contrib/s3_test.py \
+        --deselect test/contrib/s3_test.py::TestS3Client::test_init_with_config_and_roles
+}
+
+servicelayer() {
+    # URLs have addresses of AWS.
+    local tests=tests/archive/test_s3.py::S3ArchiveTest
+    suite servicelayer -p orcas_for_moto tests/archive/test_s3.py \
+        --deselect "$tests::test_generate_url" --deselect "$tests::test_publish_file"
+}
+
+s3-credentials() {
+    suite s3-credentials -p orcas_for_moto tests
 }
 
 obstore() {

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final
 import uvloop
 
 from orcas.app import OpenStore, Orcas
-from orcas.control.files.address import Address, reachable, remove_address, write_address
+from orcas.control.files.address import Address, link_to, reachable, remove_address, remove_link, write_address
 from orcas.edge import Front
-from orcas.errors import ConfigurationError, UnavailableError
+from orcas.errors import ConfigurationError, UnavailableError, because
 from orcas.front import ApplicationServer, start_front
 from orcas.http.certificate import Certificates
 from orcas.settings.clients import server_url
@@ -215,6 +215,7 @@ async def _serve(
 
         def ready() -> None:
             address = publish()
+            _link(app.settings)
             log.info("Ready", extra={"orcas": _start(app.settings, address.url, store)})
             announce(address, store)
             if server.keeper is not None and server.front is not None:
@@ -234,7 +235,21 @@ async def _serve(
             # While the store is locked, so that it cannot be the file of another server.
             if not app.settings.salvage:
                 remove_address(app.settings.data)
+                remove_link(app.settings.data, app.settings.server_link)
     log.info("Stopped")
+
+
+def _link(settings: Settings) -> None:
+    """Let commands find this server, wherever its store is."""
+    if settings.server_link is None or settings.salvage:
+        return
+    try:
+        link_to(settings.data, settings.server_link)
+    except OSError as error:
+        log.warning(
+            "ORCAS_SERVER_LINK %s cannot be made (%s): commands need --data %s", settings.server_link, because(error),
+            settings.data,
+        )  # fmt: skip
 
 
 async def _renew(certificates: Certificates, publish: Callable[[], object]) -> None:

@@ -50,6 +50,7 @@ class Container:
         assert given.get("ORCAS_PORT", "9000") == self.known["port"], "another port is published"
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "ORCAS_"))}
         here = {"ORCAS_DATA": str(STATE / "data"), "ORCAS_HOST": "127.0.0.1", "ORCAS_PORT": "0"}
+        here["ORCAS_SERVER_LINK"] = str(STATE / "server")
         log = STATE / f"{self.name}.log"
         with log.open("wb") as errors:
             process = subprocess.Popen(

@@ -83,6 +83,13 @@ def _run(arguments: list[str], as_json: bool) -> int:
         gc.disable()
         app = new_app()
         minio.add_to(app)
+    elif arguments[:2] == ["status", "--ready"]:
+        # Health checks ask every few seconds.
+        from orcas.cli.app import new_app
+        from orcas.cli.server import status
+
+        app = new_app()
+        status.add_to(app)
     else:
         from orcas.cli.commands import app
     usage: type[Exception] = typer.BadParameter.__mro__[1]

@@ -79,6 +79,12 @@ class Settings(ObservabilitySettings):
     """All settings, checked. Sizes are in bytes. The name of a time ends in its unit."""
 
     data: Path = _setting(None, "data directory of the store; `~` is expanded", directory)
+    server_link: Path | None = _setting(
+        None,
+        "symbolic link to its data directory that a server keeps while it runs; a command without `--data` works on the "
+        "store of that server",
+        directory,
+    )
     host: str = _setting("127.0.0.1", "address or host name to listen on", text)
     port: int = _setting(9000, "port to listen on; 0 picks a free one", integer, low=0, high=65535)
     region: str = _setting(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,6 @@ from orcas.errors import UnavailableError
     [
         ("http://127.0.0.1:9000", "http://127.0.0.1:9000"),
         ("http://0.0.0.0:9000", "http://127.0.0.1:9000"),
-        ("http://[::]:9000", "http://[::1]:9000"),
         ("https://0.0.0.0:9000", "https://127.0.0.1:9000"),
     ],
 )
@@ -27,6 +28,21 @@ def test_it_names_an_address_that_this_machine_reaches(tmp_path: Path, url: str,
     remove_address(tmp_path)
     remove_address(tmp_path)
     assert read_address(tmp_path) is None
+
+
+@pytest.mark.parametrize(("has_address", "host"), [(True, "[::1]"), (False, "127.0.0.1")])
+def test_a_server_on_all_addresses_is_reached_without_ipv6_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_address: bool, host: str
+) -> None:
+    class Probe(socket.socket):
+        def bind(self, address: object) -> None:
+            # Containers may have the protocol, and no address.
+            if not has_address:
+                raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+
+    monkeypatch.setattr(address.socket, "socket", Probe)
+    write_address(tmp_path, Address("http://[::]:9000", "us-east-1"))
+    assert read_address(tmp_path) == Address(f"http://{host}:9000", "us-east-1")
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import re
 import shutil
 import subprocess
-import sys
-import threading
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -197,31 +194,6 @@ def test_the_image_has_what_traces_backups_and_targets_need() -> None:
         found = re.search(r"\[([\w,]+)\]", line)
         assert found is not None, path
         assert set(found[1].split(",")) == wanted, path
-
-
-@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
-def test_the_health_check_asks_the_server_and_no_proxy(status: int, code: int) -> None:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status if self.path == "/_orcas/health/ready" else 404)
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
-    found = re.search(r"HEALTHCHECK .*\\\n\s+CMD (\[.*\])\n", text)
-    assert found is not None
-    _, *arguments = json.loads(found[1])
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        variables = {"ORCAS_PORT": str(server.server_address[1]), "http_proxy": "http://127.0.0.1:9"}
-        done = subprocess.run(
-            [sys.executable, *arguments], env=variables, capture_output=True, text=True, timeout=60, check=False
-        )
-        thread.join(5)
-    assert done.returncode == code, done.stderr
 
 
 def test_a_reload_cannot_end_the_service_for_good() -> None:

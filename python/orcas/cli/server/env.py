@@ -57,13 +57,14 @@ def env(
 
         eval "$(orcas env --memory --wait 10)"
     """
-    from orcas.control.files.address import reachable
+    from orcas.control.files.address import following, reachable
 
     if memory and data is not None:
         raise UsageError(
             "--memory and --data cannot be used together, because a store in memory has no directory: give one of them."
         )
     settings = resolve({"data": data, "host": host, "port": port, "dev": dev or None}).settings
+    settings = following(settings, data)
     deadline = time.monotonic() + wait
     running: Address | None
     if memory:

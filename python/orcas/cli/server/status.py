@@ -6,7 +6,8 @@ import contextlib
 import datetime as dt
 import json
 import time
-from typing import TYPE_CHECKING, Any, Final
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,22 +19,35 @@ from orcas.process.failures import EXIT_NOT_RUNNING
 
 if TYPE_CHECKING:
     from orcas.settings.config import Settings
-    from orcas.tools.session import Session
+    from orcas.tools.session import HttpTransport, Session
 
 _POLL_SECONDS: Final = 0.1
 # More than a server waits for requests that are under way.
 _STOP_SECONDS: Final = 60.0
 
 
-def status(*, where: Where) -> None:
+Ready = Annotated[
+    bool, typer.Option("--ready", help="Only whether it answers requests, which needs no key: for health checks.")
+]
+
+
+def status(ready: Ready = False, *, where: Where) -> None:
     """Show whether a server runs, where, since when, on which store, how full that is, and what is wrong.
 
     Exit code 1: something is wrong, and the sentence says what. Exit code 3: no server has the store open.
 
-    Example:
+    With --ready, a server that takes no content is well, because it has objects to serve, and the exit code is 0 or not.
+
+    Examples:
 
         orcas status
+
+        orcas status --ready
     """
+    if ready:
+        url = ready_url(where)
+        tell({"ready": True, "url": url}, f"ready: {url}", where.as_json)
+        return
     settings = settings_of(where.data)
     session = _server(settings, where.endpoint)
     if session is None:
@@ -52,6 +66,38 @@ def status(*, where: Where) -> None:
         print_table(("", "status"), _rows(shown))
     if shown["wrong"]:
         raise OrcasError(f"The server is not well ({'; '.join(shown['wrong'])}): see `orcas stats`, and its log.")
+
+
+def ready_url(where: Where) -> str:
+    """The URL of the server, which answers requests.
+
+    Raises:
+        OrcasError: it does not, or there is none.
+    """
+    from orcas.control.files.address import running_at
+    from orcas.tools.session import HttpTransport, transport_of
+
+    settings = settings_of(where.data)
+    if where.endpoint is not None:
+        transport = HttpTransport(where.endpoint)
+    elif (address := running_at(settings.data)) is not None:
+        transport = transport_of(address)
+    else:
+        raise UnavailableError(f"No server has the store in {settings.data} open: start it, or wait for it.")
+    with contextlib.closing(transport):
+        status, content = _health(transport, "ready")
+    if status != HTTPStatus.OK:
+        raise OrcasError(
+            f"The server at {transport.host} is not ready ({content[:200]}): see `orcas status`, and its log."
+        )
+    return transport.url
+
+
+def _health(transport: HttpTransport, path: str) -> tuple[int, str]:
+    """Status and body of what a server answers to everybody about itself."""
+    host = [(b"host", transport.host.encode())]
+    with transport.exchange("GET", f"/_orcas/health/{path}", "", host, b"") as answer:
+        return answer.status, answer.read().decode(errors="replace").strip()
 
 
 def _server(settings: Settings, endpoint: str | None) -> Session | None:
@@ -149,9 +195,7 @@ def _runs(settings: Settings, endpoint: str | None) -> bool:
     if endpoint is None:
         return is_locked(settings.data)
     with contextlib.closing(HttpTransport(endpoint)) as transport, contextlib.suppress(UnavailableError):
-        host = [(b"host", transport.host.encode())]
-        with transport.exchange("GET", "/_orcas/health/live", "", host, b"") as answer:
-            return bool(json.loads(answer.read()))
+        return bool(json.loads(_health(transport, "live")[1]))
     return False
 
 

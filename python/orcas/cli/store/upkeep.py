@@ -10,6 +10,7 @@ import typer
 from orcas.cli.options import Where
 from orcas.cli.output import print_json, print_table, progress, say, show_tasks, size, waiting
 from orcas.cli.store.report import show_report
+from orcas.control.files.address import following
 from orcas.settings.config import Settings, resolve
 from orcas.telemetry import logs
 
@@ -27,7 +28,7 @@ Bucket = Annotated[str | None, typer.Option("--bucket", metavar="NAME", help="On
 
 def settings_of(data: str | None) -> Settings:
     """The settings, with the data directory from the command line. The log is set up as they say."""
-    settings = resolve({"data": data}).settings
+    settings = following(resolve({"data": data}).settings, data)
     # Commands print what they have done. Their log is for what went wrong.
     logs.configure(settings.log_format, "warning" if settings.log_level == "info" else settings.log_level)
     return settings

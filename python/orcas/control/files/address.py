@@ -6,10 +6,13 @@ counts while the directory is locked, which means that the server is running. On
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
 import json
 import os
 import re
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,13 +21,19 @@ from urllib.parse import urlsplit
 from orcas.control.files import is_locked, read_secret_file, write_secret_file
 from orcas.errors import UnavailableError
 from orcas.settings.clients import server_url
+from orcas.settings.config import Settings
 
 FILE_NAME: Final = "server.json"
 
 
 def reachable(host: str) -> str:
     """The address at which this machine can reach a server that listens on `host`."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - maps it away
+    if host == "::":
+        # Containers may have no address of IPv6; a server that listens on all addresses has those of IPv4 as well.
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+            return "::1"
+    return "127.0.0.1" if host in {"0.0.0.0", "::"} else host  # noqa: S104 - maps it away
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +108,40 @@ def running_at(directory: Path) -> Address | None:
     """
     # The lock first: the file only counts while the directory is locked.
     return read_address(directory) if is_locked(directory) else None
+
+
+def link_to(directory: Path, link: Path) -> None:
+    """Have `link` lead to the data directory of a server that runs, in place of that of another.
+
+    Raises:
+        OSError: there is something else than a link, or it cannot be made.
+    """
+    if link.exists() and not link.is_symlink():
+        raise FileExistsError(errno.EEXIST, "there is something else than a symbolic link")
+    fresh = link.with_name(f"{link.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(directory)
+    fresh.replace(link)
+
+
+def linked(link: Path | None) -> Path | None:
+    """The data directory to which `link` leads, of a server that runs; None if there is none."""
+    with contextlib.suppress(OSError):
+        directory = None if link is None else link.readlink()
+        return directory if directory is not None and is_locked(directory) else None
+    return None
+
+
+def remove_link(directory: Path, link: Path | None) -> None:
+    """Remove the link, if it leads to `directory`, whose server still runs."""
+    if link is not None and linked(link) == directory:
+        link.unlink(missing_ok=True)
+
+
+def following(settings: Settings, data: str | None) -> Settings:
+    """The settings of a command whose line names `data` as the data directory.
+
+    Without it, the directory is that of the server to which `ORCAS_SERVER_LINK` leads, if one runs.
+    """
+    found = linked(settings.server_link) if data is None else None
+    return settings if found is None else dataclasses.replace(settings, data=found)

@@ -45,7 +45,7 @@ _WRITE: Final = (
     ("s3:GetBucketLocation", "s3:ListBucketMultipartUploads"),
     ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:ListMultipartUploadParts", "s3:PutObject"),
 )
-_ACCESS: Final = {
+ACCESS: Final = {
     "download": _READ, "upload": _WRITE,
     "public": (("s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"), (*_READ[1], *_WRITE[1])),
 }  # fmt: skip
@@ -146,14 +146,14 @@ async def create_buckets(settings: Settings, root: Signing, perform: Perform) ->
             # A new bucket lets nobody in, whatever its policy says.
             response = await ask("DELETE", path, query="publicAccessBlock")
             if response.status < 300:
-                response = await ask("PUT", path, query="policy", content=_policy(name, access))
+                response = await ask("PUT", path, query="policy", content=policy_for_everybody(name, access))
         if response.status >= 300:
             raise ConfigurationError(f"The bucket {name} of ORCAS_BUCKETS cannot be created: {_code(response)}.")
 
 
-def _policy(bucket: str, access: str) -> bytes:
+def policy_for_everybody(bucket: str, access: str) -> bytes:
     """The policy that lets everybody in, as `mc anonymous set` writes it."""
-    of_bucket, of_objects = _ACCESS[access]
+    of_bucket, of_objects = ACCESS[access]
     arn = f"arn:aws:s3:::{bucket}"
     statements = [
         {"Effect": "Allow", "Principal": {"AWS": ["*"]}, "Action": list(actions), "Resource": [resource]}

@@ -30,6 +30,8 @@ INSIDE = {
     "version": "orcas.version.orcas_version",
     "minio server x": "orcas.settings.config.resolve",
     "localstack": "orcas.settings.config.resolve",
+    "mc ls local": "orcas.cli.store.upkeep.resolve",
+    "aws s3 ls": "orcas.cli.store.upkeep.resolve",
     "config show": "orcas.cli.commands.resolve",
     **dict.fromkeys(
         ("stats", "demo", "top", "console", "gc", "compact", "lifecycle", "fsck", "scrub", "inspect"),

@@ -85,6 +85,8 @@ NOT_RUN: Final = {
     "S3TEST_CONF=.*": "needs a copy of ceph/s3-tests, and takes minutes",
     "curl .*/_orcas/events.*": "does not end; tests/edge/test_event_streams.py runs it until the first event",
     "orcas run .* -- (npm|go) .*|orcas run -- npm .*": "needs a suite in that language; tests/clients/documents has one",
+    "orcas aws .*|orcas mc .*": "need a server at the port of the other; tests/hosts/test_image.py has one",
+    "orcas probe .*--endpoint .*": "needs a second S3 server; tests/tools/objects/test_probe.py has some",
     "orcas backup s3://.*": "needs a second S3 server; tests/tools/test_backup.py has one",
     r"orcas origin (set|remove) .*|aws s3 cp s3://models/llama\.bin \.": "need a second S3 server; tests/origins has one",
     r"orcas import https://minio\.example\.org(/photos .*)?": "needs its keys, which the page about MinIO sets",

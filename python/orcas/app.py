@@ -62,7 +62,7 @@ from orcas.minio import paths as minio
 from orcas.origins.pulling import pulls_of
 from orcas.pages import POLICY, is_browser
 from orcas.process.memory import private_directory
-from orcas.s3.delivery import LogDelivery, create_buckets
+from orcas.s3.delivery import LogDelivery, create_buckets, warn_of_hidden
 from orcas.s3.dispatch import Dispatcher
 from orcas.settings.config import DEV_SECRET_KEY, Settings, reserved_paths, resolve
 from orcas.targets.delivery import Deliveries, TargetCounts
@@ -237,6 +237,7 @@ async def _assembled(
                 schedule.start()
                 if report is None:
                     await create_buckets(settings, root, dispatcher.perform)
+                    await warn_of_hidden(settings, root, dispatcher.perform)
             dispatch, below = _dispatch(dispatcher, testing)
             iam = None if directory is None else QueryEndpoint(core, directory)
             shared = core.health, root, dispatcher.strangers

@@ -214,6 +214,17 @@ def test_the_name_of_its_paths_is_no_bucket(server: Running) -> None:
     assert server.client().get_object(Bucket="minio-data", Key="health/live")["Body"].read() == b"content"
 
 
+def test_a_bucket_that_its_paths_hide_is_named_at_the_start(tmp_path: Path) -> None:
+    with running(tmp_path, MINIO_DEFAULT_BUCKETS="minio-data") as server:
+        assert "cannot be reached by its path" not in server.log.read_text()
+        assert "so a bucket cannot have this name here" in server.ask("PUT", "/minio")[2]
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 0
+    # Made without a path, as a server that is not in the place of MinIO makes it.
+    with running(tmp_path, MINIO_DEFAULT_BUCKETS="minio") as server:
+        assert "The bucket minio cannot be reached by its path" in server.log.read_text()
+
+
 def test_keys_that_nobody_gave_are_those_of_minio_and_data_stays(tmp_path: Path) -> None:
     # The image of MinIO leaves the first word out.
     with running(tmp_path, command=("server",), MINIO_DEFAULT_BUCKETS="images:download") as server:

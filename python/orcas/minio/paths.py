@@ -32,7 +32,7 @@ _READS: Final = ("GET", "HEAD")
 # Seconds by which the clock of who made a token may differ.
 _SKEW: Final = 60
 _CODE: Final = "AllAccessDisabled"
-_MESSAGE: Final = "The paths below /minio are those of MinIO's own services."
+_MESSAGE: Final = "The paths below /minio are those of MinIO's own services, so a bucket cannot have this name here."
 _DOCUMENT: Final = (
     f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{_CODE}</Code><Message>{_MESSAGE}</Message></Error>'
 ).encode()

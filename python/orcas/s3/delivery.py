@@ -151,6 +151,16 @@ async def create_buckets(settings: Settings, root: Signing, perform: Perform) ->
             raise ConfigurationError(f"The bucket {name} of ORCAS_BUCKETS cannot be created: {_code(response)}.")
 
 
+async def warn_of_hidden(settings: Settings, root: Signing, perform: Perform) -> None:
+    """Say which bucket clients cannot reach by its path, because the server has other paths below its name."""
+    # Names of buckets have no underscore, so the other paths of the server hide none.
+    if settings.minio and (await _signed(settings, root, perform, "HEAD", "/minio")).status < 300:
+        log.warning(
+            "The bucket minio cannot be reached by its path, which has MinIO's own services: start the server without "
+            "ORCAS_MINIO and copy it to another bucket, or reach it as a host (ORCAS_DOMAINS)"
+        )
+
+
 def policy_for_everybody(bucket: str, access: str) -> bytes:
     """The policy that lets everybody in, as `mc anonymous set` writes it."""
     of_bucket, of_objects = ACCESS[access]

@@ -268,6 +268,29 @@ def test_what_is_not_here_is_refused_with_one_sentence(arguments: list[str], cod
     assert found.stderr.count("\n") == 1
 
 
+def test_brokers_are_targets_by_the_arns_of_minio(tmp_path: Path) -> None:
+    # Nobody listens there, and nobody has to: events wait in the journal.
+    variables = {
+        "MINIO_NOTIFY_KAFKA_ENABLE_K": "on", "MINIO_NOTIFY_KAFKA_BROKERS_K": "127.0.0.1:9",
+        "MINIO_NOTIFY_KAFKA_TOPIC_K": "events", "MINIO_NOTIFY_NATS_ENABLE_N": "on",
+        "MINIO_NOTIFY_NATS_JETSTREAM_N": "on", "MINIO_NOTIFY_NATS_ADDRESS_N": "127.0.0.1:9",
+        "MINIO_NOTIFY_NATS_SUBJECT_N": "events", "MINIO_NOTIFY_MYSQL_ENABLE_M": "on", "MINIO_DEFAULT_BUCKETS": "images",
+    }  # fmt: skip
+    with running(tmp_path, MINIO_ROOT_USER=KEYS[0], MINIO_ROOT_PASSWORD=KEYS[1], **variables) as server:
+        arns = ("arn:minio:sqs::K:kafka", "arn:minio:sqs::N:nats")
+        queues = [{"QueueArn": arn, "Events": ["s3:ObjectCreated:*"], "Id": arn[-5:]} for arn in arns]
+        configured = {"QueueConfigurations": queues}
+        client = server.client()
+        with pytest.raises(ClientError, match="PutBucketNotificationConfiguration"):
+            client.put_bucket_notification_configuration(Bucket="images", NotificationConfiguration=configured)
+        for queue, prefix in zip(queues, ("k/", "n/"), strict=True):
+            queue["Filter"] = {"Key": {"FilterRules": [{"Name": "prefix", "Value": prefix}]}}
+        client.put_bucket_notification_configuration(Bucket="images", NotificationConfiguration=configured)
+        found = client.get_bucket_notification_configuration(Bucket="images")["QueueConfigurations"]
+        assert [queue["QueueArn"] for queue in found] == list(arns)
+        assert wait_until(lambda: "Without effect here: MINIO_NOTIFY_MYSQL_ENABLE_M" in server.log.read_text())
+
+
 def test_webhooks_get_the_events_of_a_bucket(tmp_path: Path) -> None:
     with receiving() as receiver:
         variables = {

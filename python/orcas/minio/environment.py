@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from orcas.errors import ConfigurationError, UsageError, because
+from orcas.minio.notify import PREFIX as NOTIFY
+from orcas.minio.notify import Targets, targets_of
 from orcas.settings.config import check_setting
 from orcas.settings.values import boolean
 
@@ -48,22 +50,9 @@ _PROTECTING: Final = {
     "MINIO_POLICY_PLUGIN_URL": "access decisions are not left to another server: write policies (`orcas policy`)",
     "MINIO_POLICY_OPA_URL": "access decisions are not left to another server: write policies (`orcas policy`)",
 }
-# The variable of each webhook, and what of it is used.
-_WEBHOOK: Final = re.compile(r"MINIO_NOTIFY_WEBHOOK_(ENABLE|ENDPOINT|AUTH_TOKEN)(?:_([A-Za-z0-9_-]{1,64}))?")
-# The name of a target without one.
-_UNNAMED: Final = "_"
 # What follows a bucket of MINIO_DEFAULT_BUCKETS.
 _ACCESS: Final = ("none", "download", "upload", "public")
 _KEY: Final = re.compile(r"[A-Za-z0-9._-]+:([A-Za-z0-9+/]{43}=)")
-
-
-@dataclass(frozen=True, slots=True)
-class Webhook:
-    """A receiver of events. `token`: what its Authorization header has."""
-
-    name: str
-    endpoint: str
-    token: str | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)
@@ -72,7 +61,8 @@ class Wanted:
 
     # By the names of `orcas.settings.config.Settings`; the data directory among them.
     settings: dict[str, object] = field(default_factory=dict)
-    webhooks: list[Webhook] = field(default_factory=list)
+    # Receivers of events, with their secrets.
+    targets: Targets = field(default_factory=dict, repr=False)
     # Flags and variables without an effect here.
     unused: list[str] = field(default_factory=list)
     has_default_keys: bool = False
@@ -109,7 +99,8 @@ def wanted(arguments: list[str], environ: Mapping[str, str]) -> Wanted:
     made.settings["metrics_public"] = kind == "public"
     if (buckets := variables.take("MINIO_DEFAULT_BUCKETS")) is not None:
         made.settings["buckets"] = _buckets(buckets)
-    made.webhooks = _webhooks(variables)
+    made.targets, used = targets_of(variables.starting(NOTIFY))
+    variables.take(*used)
     # As on MinIO, a policy of a bucket is all that is needed for strangers to read it.
     made.settings |= {"minio": True, "public_access": "open"}
     made.unused += variables.left()
@@ -166,11 +157,9 @@ class _Variables:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{name}_FILE names {path}, which cannot be read: {error}.") from None
 
-    def matching(self, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str]]:
-        """Those whose name matches, with their values."""
-        for name in sorted(self._left):
-            if (found := pattern.fullmatch(name)) is not None:
-                yield found, self._left.pop(name)
+    def starting(self, prefix: str) -> dict[str, str]:
+        """Those whose names begin like this."""
+        return {name: value for name, value in self._left.items() if name.startswith(prefix)}
 
     def left(self) -> list[str]:
         """Those that nothing has taken, by name."""
@@ -329,17 +318,3 @@ def _buckets(text: str) -> list[str]:
             )
         found.append(name if access in ("", "none") else word)
     return found
-
-
-def _webhooks(variables: _Variables) -> list[Webhook]:
-    said: dict[str, dict[str, str]] = {}
-    for found, value in variables.matching(_WEBHOOK):
-        said.setdefault(found[2] or _UNNAMED, {})[found[1]] = value
-    webhooks = []
-    for name, values in said.items():
-        if values.get("ENABLE", "off").lower() not in ("on", "true", "1", "yes"):
-            continue
-        if "ENDPOINT" not in values:
-            raise ConfigurationError(f"The webhook {name} is enabled without MINIO_NOTIFY_WEBHOOK_ENDPOINT_{name}.")
-        webhooks.append(Webhook(name, values["ENDPOINT"], values.get("AUTH_TOKEN")))
-    return webhooks

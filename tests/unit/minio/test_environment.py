@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from orcas.cli.server.minio import _write_targets
 from orcas.errors import ConfigurationError, UsageError
-from orcas.minio.environment import Webhook, wanted
+from orcas.minio.environment import wanted
+from orcas.minio.notify import Targets
 from orcas.settings.config import resolve
+from orcas.targets.file import read_targets
+from orcas.targets.kinds import KafkaTarget, NatsTarget, Target, Tls, WebhookTarget
 
+KAFKA = {
+    "MINIO_NOTIFY_KAFKA_ENABLE_A": "on", "MINIO_NOTIFY_KAFKA_BROKERS_A": "a:1", "MINIO_NOTIFY_KAFKA_TOPIC_A": "t",
+}  # fmt: skip
 KEYS = {"MINIO_ROOT_USER": "operator", "MINIO_ROOT_PASSWORD": "a-long-secret"}
 
 
@@ -110,7 +117,12 @@ def test_certificates_are_those_of_the_directory(tmp_path: Path) -> None:
         wanted(["-S", "/nowhere", "/data"], {})
 
 
-def test_webhooks_that_are_enabled_get_events() -> None:
+def targets_file(directory: Path, targets: Targets) -> dict[str, Target]:
+    """As the command writes it, and the server reads it."""
+    return read_targets(_write_targets(directory, targets))
+
+
+def test_webhooks_that_are_enabled_get_events(tmp_path: Path) -> None:
     variables = {
         "MINIO_NOTIFY_WEBHOOK_ENABLE_HOOK": "on",
         "MINIO_NOTIFY_WEBHOOK_ENDPOINT_HOOK": "http://receiver:8080/events",
@@ -123,11 +135,71 @@ def test_webhooks_that_are_enabled_get_events() -> None:
         "MINIO_NOTIFY_AMQP_ENABLE_Q": "on",
     }
     made = wanted(["/data"], variables)
-    assert made.webhooks == [
-        Webhook("HOOK", "http://receiver:8080/events", "token"), Webhook("_", "http://receiver:8080/"),
-    ]  # fmt: skip
+    found = targets_file(tmp_path, made.targets)
+    assert set(found) == {"HOOK", "_"}
+    hook, unnamed = found["HOOK"], found["_"]
+    assert isinstance(hook, WebhookTarget)
+    assert isinstance(unnamed, WebhookTarget)
+    assert (hook.address, hook.authorization) == ("http://receiver:8080/events", "Bearer token")
+    assert (unnamed.address, unnamed.authorization) == ("http://receiver:8080/", None)
+    assert {(target.private, target.format) for target in found.values()} == {(True, "minio")}
     assert made.unused == ["MINIO_NOTIFY_AMQP_ENABLE_Q", "MINIO_NOTIFY_WEBHOOK_QUEUE_DIR_HOOK"]
-    assert "token" not in repr(made.webhooks)
+    assert "token" not in repr(made)
+
+
+def test_brokers_of_kafka_get_events(tmp_path: Path) -> None:
+    variables = {
+        "MINIO_NOTIFY_KAFKA_ENABLE_PRIMARY": "on",
+        "MINIO_NOTIFY_KAFKA_BROKERS_PRIMARY": "kafka-1:9092, kafka-2:9092",
+        "MINIO_NOTIFY_KAFKA_TOPIC_PRIMARY": "bucketevents",
+        "MINIO_NOTIFY_KAFKA_SASL_PRIMARY": "on",
+        "MINIO_NOTIFY_KAFKA_SASL_USERNAME_PRIMARY": "minio",
+        "MINIO_NOTIFY_KAFKA_SASL_PASSWORD_PRIMARY": "of-the-broker",
+        "MINIO_NOTIFY_KAFKA_SASL_MECHANISM_PRIMARY": "sha512",
+        "MINIO_NOTIFY_KAFKA_TLS_PRIMARY": "on",
+        "MINIO_NOTIFY_KAFKA_TLS_SKIP_VERIFY_PRIMARY": "on",
+        "MINIO_NOTIFY_KAFKA_QUEUE_LIMIT_PRIMARY": "10",
+        "MINIO_NOTIFY_KAFKA_ENABLE": "on",
+        "MINIO_NOTIFY_KAFKA_BROKERS": "kafka:9092",
+        "MINIO_NOTIFY_KAFKA_TOPIC": "others",
+    }
+    made = wanted(["/data"], variables)
+    found = targets_file(tmp_path, made.targets)
+    primary, unnamed = found["PRIMARY"], found["_"]
+    assert isinstance(primary, KafkaTarget)
+    assert isinstance(unnamed, KafkaTarget)
+    assert (primary.brokers, primary.topic) == (("kafka-1:9092", "kafka-2:9092"), "bucketevents")
+    assert (primary.sasl, primary.user, primary.password) == ("SCRAM-SHA-512", "minio", "of-the-broker")
+    assert (primary.tls, primary.format, primary.private) == (Tls(), "minio", True)
+    assert (unnamed.brokers, unnamed.tls, unnamed.sasl) == (("kafka:9092",), None, None)
+    assert made.unused == [
+        "MINIO_NOTIFY_KAFKA_QUEUE_LIMIT_PRIMARY", "MINIO_NOTIFY_KAFKA_TLS_SKIP_VERIFY_PRIMARY",
+    ]  # fmt: skip
+
+
+def test_streams_of_nats_get_events(tmp_path: Path) -> None:
+    variables = {
+        "MINIO_NOTIFY_NATS_ENABLE_1": "on", "MINIO_NOTIFY_NATS_ADDRESS_1": "nats:4222",
+        "MINIO_NOTIFY_NATS_SUBJECT_1": "events", "MINIO_NOTIFY_NATS_JETSTREAM_1": "on",
+        "MINIO_NOTIFY_NATS_USERNAME_1": "minio", "MINIO_NOTIFY_NATS_PASSWORD_1": "of-the-server",
+        "MINIO_NOTIFY_NATS_PING_INTERVAL_1": "5",
+        "MINIO_NOTIFY_NATS_ENABLE_2": "on", "MINIO_NOTIFY_NATS_ADDRESS_2": "nats:4222",
+        "MINIO_NOTIFY_NATS_SUBJECT_2": "events", "MINIO_NOTIFY_NATS_JETSTREAM_2": "on",
+        "MINIO_NOTIFY_NATS_TOKEN_2": "token", "MINIO_NOTIFY_NATS_TLS_2": "on",
+    }  # fmt: skip
+    made = wanted(["/data"], variables)
+    found = targets_file(tmp_path, made.targets)
+    one, two = found["1"], found["2"]
+    assert isinstance(one, NatsTarget)
+    assert isinstance(two, NatsTarget)
+    assert (one.servers, one.subject, one.user, one.password) == (
+        ("nats://nats:4222",),
+        "events",
+        "minio",
+        "of-the-server",
+    )
+    assert (two.servers, two.token, two.tls) == (("tls://nats:4222",), "token", Tls())
+    assert made.unused == ["MINIO_NOTIFY_NATS_PING_INTERVAL_1"]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +236,18 @@ def test_a_wrong_command_line_is_refused(arguments: list[str], variables: dict[s
         ({"MINIO_KMS_KES_ENDPOINT": "https://kes:7373"}, "keys of KES are not used"),
         ({"MINIO_WORM": "on"}, "lock buckets instead"),
         ({"MINIO_POLICY_PLUGIN_URL": "http://opa"}, "access decisions are not left to another server"),
-        ({"MINIO_NOTIFY_WEBHOOK_ENABLE_A": "on"}, "enabled without MINIO_NOTIFY_WEBHOOK_ENDPOINT_A"),
+        ({"MINIO_NOTIFY_WEBHOOK_ENABLE_A": "on"}, "enabled without MINIO_NOTIFY_WEBHOOK_ENDPOINT_A: set it"),
+        ({"MINIO_NOTIFY_WEBHOOK_ENABLE": "perhaps"}, "MINIO_NOTIFY_WEBHOOK_ENABLE must be on or off"),
+        ({"MINIO_NOTIFY_KAFKA_ENABLE": "on"}, "enabled without MINIO_NOTIFY_KAFKA_BROKERS: set it"),
+        (
+            KAFKA | {"MINIO_NOTIFY_KAFKA_SASL_A": "on", "MINIO_NOTIFY_KAFKA_SASL_MECHANISM_A": "x"},
+            "MINIO_NOTIFY_KAFKA_SASL_MECHANISM_A must be one of plain, sha256, sha512, not 'x'",
+        ),
+        (
+            KAFKA | {"MINIO_NOTIFY_WEBHOOK_ENABLE_A": "on", "MINIO_NOTIFY_WEBHOOK_ENDPOINT_A": "http://a/"},
+            "Two targets of events have the name A: rename one of them",
+        ),
+        ({"MINIO_NOTIFY_NATS_ENABLE_A": "on"}, "subject, and set MINIO_NOTIFY_NATS_JETSTREAM_A"),
     ],
 )
 def test_a_variable_that_would_leave_something_unprotected_is_refused(variables: dict[str, str], message: str) -> None:

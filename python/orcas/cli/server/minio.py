@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import logging
-import secrets
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +15,8 @@ import typer
 from orcas.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
-    from orcas.minio.environment import Wanted, Webhook
+    from orcas.minio.environment import Wanted
+    from orcas.minio.notify import Targets
     from orcas.settings.config import Settings
 
 _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -71,33 +70,24 @@ def _serve(arguments: list[str]) -> None:
 
     made = wanted(arguments, variables_of(PREFIX))
     with contextlib.ExitStack() as stack:
-        if made.webhooks:
+        if made.targets:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="orcas-minio-")))
-            made.settings["event_targets_file"] = _write_targets(directory, made.webhooks)
+            made.settings["event_targets_file"] = _write_targets(directory, made.targets)
         resolved = resolve(made.settings)
         serve_command(resolved, then=lambda url: _tell(made, resolved.settings, url))
 
 
-def _write_targets(directory: Path, webhooks: list[Webhook]) -> Path:
+def _write_targets(directory: Path, targets: Targets) -> Path:
     from orcas.settings.config import set_by_variables
 
     if "event_targets_file" in set_by_variables():
         raise ConfigurationError(
-            "ORCAS_EVENT_TARGETS_FILE and MINIO_NOTIFY_WEBHOOK variables are both set: set only one of them."
+            "ORCAS_EVENT_TARGETS_FILE and MINIO_NOTIFY variables are both set: set only one of them."
         )
     lines = []
-    for webhook in webhooks:
-        # Strings of JSON are strings of TOML. Receivers of MinIO do not look at signatures.
-        lines += [
-            f"[{json.dumps(webhook.name)}]",
-            f"url = {json.dumps(webhook.endpoint)}",
-            f"secret = {json.dumps(base64.b64encode(secrets.token_bytes(32)).decode())}",
-            "private = true",
-            'format = "minio"',
-        ]
-        if webhook.token is not None:
-            value = webhook.token if " " in webhook.token else f"Bearer {webhook.token}"
-            lines.append(f"authorization = {json.dumps(value)}")
+    for name, table in targets.items():
+        # Strings, lists and booleans of JSON are those of TOML.
+        lines += [f"[{json.dumps(name)}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
     path = directory / "targets.toml"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from urllib.parse import quote
 import pytest
 from botocore.exceptions import ClientError
 from tests.fixtures.signing import Identity, signed_headers
+from tests.fixtures.waiting import wait_until
 from tests.hosts.test_minio import KEYS, Running, running
 
 from orcas.minio.sealed import opened, sealed
@@ -129,8 +131,7 @@ def test_policies_are_made_changed_and_removed(server: Running) -> None:
     assert {"mine", "readwrite", "readonly", "writeonly", "consoleAdmin", "diagnostics"} <= set(known)
     assert refused(order(server, "PUT", "add-canned-policy", b"{}", name="bad")) == (400, "MalformedPolicyDocument")
     assert order(server, "DELETE", "remove-canned-policy", name="mine") == (200, b"")
-    # The same within a second would be a request that was accepted before.
-    again = order(server, "DELETE", "remove-canned-policy", name="mine", other="1")
+    again = order(server, "DELETE", "remove-canned-policy", name="mine")
     assert refused(again) == (404, "XMinioAdminNoSuchPolicy")
     unknown = enclosed({"policies": ["none"], "user": "alice"})
     assert order(server, "POST", "idp/builtin/policy/attach", unknown)[0] == 404
@@ -150,18 +151,44 @@ def test_root_alone_gives_orders(server: Running, method: str, name: str) -> Non
     assert refused(order(server, "GET", "user-info", accessKey="mallory")) == (404, "XMinioAdminNoSuchUser")
 
 
-def test_an_order_counts_once(server: Running) -> None:
-    query = "accessKey=dave"
-    url = f"http://127.0.0.1:{server.port}/minio/admin/v3/add-user?{query}"
-    body = enclosed({"secretKey": "daves-secret"})
-    headers = signed_headers(Identity(*KEYS, ""), "PUT", url, {"host": f"127.0.0.1:{server.port}"}, body)
-    statuses = []
-    for _ in range(2):
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-        connection.request("PUT", f"/minio/admin/v3/add-user?{query}", body, headers)
-        statuses.append(connection.getresponse().status)
+def send(server: Running, method: str, target: str, headers: dict[str, str], body: bytes = b"") -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    try:
+        connection.request(method, target, body, headers)
+        return connection.getresponse().status
+    finally:
         connection.close()
-    assert statuses == [200, 409]
+
+
+def test_an_order_counts_again_for_a_moment_alone(server: Running) -> None:
+    assert order(server, "PUT", "add-user", enclosed({"secretKey": "daves-secret"}), accessKey="dave")[0] == 200
+    targets = [f"/minio/admin/v3/set-user-status?accessKey=dave&status={status}" for status in ("disabled", "enabled")]
+    host = f"127.0.0.1:{server.port}"
+    while True:
+        began = time.monotonic()
+        signed = [
+            (target, signed_headers(Identity(*KEYS, ""), "PUT", f"http://{host}{target}", {"host": host}, b""))
+            for target in targets
+        ]
+        # Disabled, enabled, and disabled again, as three commands of one second may ask for.
+        statuses = [send(server, "PUT", *signed[at]) for at in (0, 1, 0)]
+        if time.monotonic() - began < 2:
+            break
+    assert statuses == [200, 200, 200]
+    assert json.loads(order(server, "GET", "user-info", accessKey="dave")[1])["status"] == "disabled"
+    # Whoever has captured the order cannot let the user in later.
+    assert wait_until(lambda: send(server, "PUT", *signed[1]) == 409)
+    assert order(server, "PUT", "set-user-status", accessKey="dave", status="disabled")[0] == 200
+    assert send(server, "PUT", *signed[1]) == 409
+    assert json.loads(order(server, "GET", "user-info", accessKey="dave")[1])["status"] == "disabled"
+
+
+def test_an_order_that_counts_again_must_be_signed_all_the_same(server: Running) -> None:
+    host, target = f"127.0.0.1:{server.port}", "/minio/admin/v3/add-user?accessKey=eve"
+    headers = signed_headers(Identity(*KEYS, ""), "PUT", f"http://{host}{target}", {"host": host}, b"{}")
+    assert send(server, "PUT", target, headers, b"{}") == 400
+    assert send(server, "PUT", target.replace("eve", "mallory"), headers, b"{}") == 403
+    assert send(server, "PUT", target, headers, b"[]") == 403
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import parse_qs, unquote
@@ -25,7 +26,9 @@ from orcas.version import orcas_version
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from orcas.admin.guard import Gatekeeper
     from orcas.admin.tools import Tools
+    from orcas.edge import AdminCaller
 
 PREFIX: Final = "/minio/admin/"
 _VERSIONS: Final = ("v3", "v4")
@@ -33,6 +36,8 @@ _BODY_MAX: Final = 64 * 1024
 # Entries of a list of IAM in one answer.
 _PAGE: Final = 1000
 _NOT_HERE: Final = "Orcas has no such order of MinIO's admin API: `orcas --help` lists its own commands."
+# For how long the same order is taken again: clients sign whole seconds.
+_AGAIN_SECONDS: Final = 2.0
 # What MinIO says of a key that does not expire.
 _NEVER: Final = "1970-01-01T00:00:00Z"
 _EVERYTHING: Final = {
@@ -66,6 +71,32 @@ _Answer = tuple[dict[str, Any] | None, bool]
 _NOTHING: Final[_Answer] = (None, False)
 
 
+class _Repeated:
+    """Takes an order again within a moment of its first time; later, it is refused as one that was captured.
+
+    Dates have whole seconds, and MinIO's clients sign nothing that would tell two orders of one second apart: a command that
+    is given twice, or tried again after a lost connection, is the very same request.
+    """
+
+    def __init__(self, gatekeeper: Callable[[], Gatekeeper]) -> None:
+        self._gatekeeper = gatekeeper
+        # When each order was first taken, the oldest first.
+        self._taken: dict[bytes, float] = {}
+
+    def authenticate_admin(
+        self, scope: MutableMapping[str, Any], action: str | None, bucket: str | None, once: bool, /
+    ) -> AdminCaller:
+        """As that of the gatekeeper."""
+        now = time.monotonic()
+        self._taken = {known: at for known, at in self._taken.items() if now - at < _AGAIN_SECONDS}
+        signature = b",".join(value for name, value in scope["headers"] if name == b"authorization")
+        caller = self._gatekeeper().authenticate_admin(scope, action, bucket, once and signature not in self._taken)
+        if once:
+            # Only of requests whose signature is right.
+            self._taken.setdefault(signature, now)
+        return caller
+
+
 class MinioAdmin:
     """The ASGI application below `/minio/admin/`. `tools` and `root` are called for each request."""
 
@@ -74,7 +105,8 @@ class MinioAdmin:
         self._root = root
         # Deriving a key takes 64 MiB.
         self._turn = asyncio.Lock()
-        self._guarded = RootOnly(self._answer, lambda: tools().core, _refuse)
+        repeated = _Repeated(lambda: tools().core)
+        self._guarded = RootOnly(self._answer, lambda: repeated, _refuse)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -191,6 +191,51 @@ def test_an_order_that_counts_again_must_be_signed_all_the_same(server: Running)
     assert send(server, "PUT", target, headers, b"[]") == 403
 
 
+def test_groups_have_members_and_policies(server: Running) -> None:
+    def change(**document: Any) -> tuple[int, bytes]:
+        return order(server, "PUT", "update-group-members", json.dumps({"group": "staff", **document}).encode())
+
+    for name in ("gina", "hugo"):
+        assert order(server, "PUT", "add-user", enclosed({"secretKey": f"{name}s-secret"}), accessKey=name)[0] == 200
+    assert refused(change(members=["nobody"], isRemove=False)) == (404, "XMinioAdminNoSuchUser")
+    assert refused(order(server, "GET", "group", group="staff")) == (404, "XMinioAdminNoSuchGroup")
+    assert change(members=["gina", "hugo"], groupStatus="enabled", isRemove=False) == (200, b"")
+    attach = enclosed({"policies": ["readwrite"], "group": "staff"})
+    assert shown(order(server, "POST", "idp/builtin/policy/attach", attach)) == {"policiesAttached": ["readwrite"]}
+    gina = server.client(("gina", "ginas-secret"))
+    gina.put_object(Bucket="images", Key="g", Body=b"content")
+    assert json.loads(order(server, "GET", "groups")[1]) == ["staff"]
+    facts = {"name": "staff", "status": "enabled", "members": ["gina", "hugo"], "policy": "readwrite"}
+    assert json.loads(order(server, "GET", "group", group="staff")[1]) == facts
+
+    attach = enclosed({"policies": ["readonly"], "user": "hugo"})
+    assert order(server, "POST", "idp/builtin/policy/attach", attach)[0] == 200
+    of_group = {"group": "staff", "policies": ["readwrite"]}
+    of_user = {"user": "hugo", "policies": ["readonly"], "memberOfMappings": [of_group]}
+    found = shown(order(server, "GET", "idp/builtin/policy-entities", user="hugo"))
+    assert (found["userMappings"], found["groupMappings"], found["policyMappings"]) == ([of_user], [], [])
+    found = shown(order(server, "GET", "idp/builtin/policy-entities", policy="readonly"))
+    assert found["policyMappings"] == [{"policy": "readonly", "users": ["hugo"], "groups": []}]
+    found = shown(order(server, "GET", "idp/builtin/policy-entities"))
+    assert of_user in found["userMappings"]
+    assert found["groupMappings"] == [of_group]
+    assert [entry["groups"] for entry in found["policyMappings"] if entry["policy"] == "readwrite"] == [["staff"]]
+    assert shown(order(server, "GET", "idp/builtin/policy-entities", group="none"))["groupMappings"] == []
+
+    assert change(members=[], isRemove=False) == (200, b"")
+    assert json.loads(order(server, "GET", "groups")[1]) == ["staff"]
+    disabled = order(server, "PUT", "set-group-status", group="staff", status="disabled")
+    assert refused(disabled) == (501, "NotImplemented")
+    assert refused(change(members=[], isRemove=True)) == (400, "XMinioAdminGroupNotEmpty")
+    assert change(members=["gina", "hugo"], isRemove=True) == (200, b"")
+    with pytest.raises(ClientError):
+        gina.get_object(Bucket="images", Key="g")
+    assert change(members=[], isRemove=True) == (200, b"")
+    assert json.loads(order(server, "GET", "groups")[1]) == []
+    for body in (b"", b"[]", b"{}", b'{"group": "x"}'):
+        assert refused(order(server, "PUT", "update-group-members", body)) == (400, "InvalidRequest")
+
+
 @pytest.mark.parametrize(
     ("method", "name", "body", "parameters", "expected"),
     [

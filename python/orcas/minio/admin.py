@@ -7,6 +7,7 @@ encrypted with root's (`orcas.minio.sealed`). https://github.com/minio/madmin-go
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -67,7 +68,7 @@ class OrderError(Exception):
 
 
 # What an order answers: nothing, a document, or, encrypted, a document.
-_Answer = tuple[dict[str, Any] | None, bool]
+_Answer = tuple[dict[str, Any] | list[str] | None, bool]
 _NOTHING: Final[_Answer] = (None, False)
 
 
@@ -262,14 +263,30 @@ class _Given:
     async def shown_user(self, name: str) -> dict[str, Any]:
         """A user as MinIO shows it: enabled as long as the key of its name is."""
         keys = await self.all("ListAccessKeys", "AccessKeyMetadata", UserName=name)
-        policies = await self.all("ListAttachedUserPolicies", "AttachedPolicies", UserName=name)
         groups = await self.all("ListGroupsForUser", "Groups", UserName=name)
         is_active = any(key["AccessKeyId"] == name and key["Status"] == "Active" for key in keys)
         return {
-            "policyName": ",".join(sorted(each["PolicyName"] for each in policies)),
+            "policyName": ",".join(await self.attached("User", name)),
             "status": "enabled" if is_active else "disabled",
             "memberOf": [each["GroupName"] for each in groups],
         }
+
+    async def attached(self, kind: str, name: str) -> list[str]:
+        """The policies that are attached to a user or a group, by name."""
+        found = await self.all(f"ListAttached{kind}Policies", "AttachedPolicies", **{f"{kind}Name": name})
+        return sorted(each["PolicyName"] for each in found)
+
+    async def members(self, group: str) -> list[str]:
+        """The members of a group, which must be there."""
+        try:
+            members = await self.all("GetGroup", "Users", GroupName=group)
+        except IamError as error:
+            raise OrderError(404, "XMinioAdminNoSuchGroup", error.message) from None
+        return [member["UserName"] for member in members]
+
+    async def groups(self) -> list[str]:
+        """All groups, by name."""
+        return [group["GroupName"] for group in await self.all("ListGroups", "Groups")]
 
     async def service_accounts(self, user: str) -> list[dict[str, Any]]:
         """The access keys of a user beside the one of its name."""
@@ -355,6 +372,74 @@ async def _set_user_status(given: _Given) -> _Answer:
     wanted = "Active" if status == "enabled" else "Inactive"
     await given.ask("UpdateAccessKey", UserName=name, AccessKeyId=name, Status=wanted)
     return _NOTHING
+
+
+async def _change_group(given: _Given) -> _Answer:
+    """Make a group, change who is in it, or, without members to remove, remove it."""
+    try:
+        document = json.loads(given.body)
+        name, members = document["group"], document["members"] or []
+    except (ValueError, TypeError, KeyError):
+        raise OrderError(400, "InvalidRequest", "The body names no group and members.") from None
+    for member in members:
+        await given.check_user(str(member))
+    change = "RemoveUserFromGroup" if document.get("isRemove") else "AddUserToGroup"
+    steps = [(change, {"GroupName": name, "UserName": member}) for member in members]
+    if change == "AddUserToGroup":
+        if name not in await given.groups():
+            steps.insert(0, ("CreateGroup", {"GroupName": name}))
+    elif not members:
+        if await given.members(name):
+            raise OrderError(400, "XMinioAdminGroupNotEmpty", f"The group {name} has members.")
+        policies = await given.all("ListAttachedGroupPolicies", "AttachedPolicies", GroupName=name)
+        steps = [("DetachGroupPolicy", {"GroupName": name, "PolicyArn": each["PolicyArn"]}) for each in policies]
+        steps.append(("DeleteGroup", {"GroupName": name}))
+    await given.admin.perform_all(steps)
+    return _NOTHING
+
+
+async def _list_groups(given: _Given) -> _Answer:
+    return await given.groups(), False
+
+
+async def _group_info(given: _Given) -> _Answer:
+    name = given.text("group")
+    members, policies = await given.members(name), await given.attached("Group", name)
+    return {"name": name, "status": "enabled", "members": members, "policy": ",".join(policies)}, False
+
+
+async def _policy_entities(given: _Given) -> _Answer:
+    """Which policies the users and groups have that are named, and who has those that are named; else all that there is."""
+    users, groups, policies = (given.texts(kind) for kind in ("user", "group", "policy"))
+    of_all = not (users or groups or policies)
+    names = [user["UserName"] for user in await given.all("ListUsers", "Users")]
+    of_users = {name: await given.attached("User", name) for name in names}
+    of_groups = {name: await given.attached("Group", name) for name in await given.groups()}
+    if of_all:
+        policies = sorted({policy for found in (*of_users.values(), *of_groups.values()) for policy in found})
+    mappings = []
+    for name, found in of_users.items():
+        if name in users or (of_all and found):
+            member_of = [team["GroupName"] for team in await given.all("ListGroupsForUser", "Groups", UserName=name)]
+            shown = [{"group": team, "policies": of_groups[team]} for team in member_of]
+            mappings.append({"user": name, "policies": found, "memberOfMappings": shown})
+    having = {"users": of_users, "groups": of_groups}
+    return {
+        "timestamp": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "userMappings": mappings,
+        "groupMappings": [
+            {"group": name, "policies": found}
+            for name, found in of_groups.items()
+            if name in groups or (of_all and found)
+        ],
+        "policyMappings": [
+            {
+                "policy": policy,
+                **{kind: [name for name in found if policy in found[name]] for kind, found in having.items()},
+            }
+            for policy in policies
+        ],
+    }, True
 
 
 async def _add_policy(given: _Given) -> _Answer:
@@ -505,6 +590,10 @@ _ORDERS: Final[dict[tuple[str, str], _Order]] = {
     ("DELETE", "remove-canned-policy"): _remove_policy,
     ("GET", "list-canned-policies"): _list_policies,
     ("GET", "info-canned-policy"): _policy_info,
+    ("PUT", "update-group-members"): _change_group,
+    ("GET", "groups"): _list_groups,
+    ("GET", "group"): _group_info,
+    ("GET", "idp/builtin/policy-entities"): _policy_entities,
     ("POST", "idp/builtin/policy/attach"): _attach,
     ("POST", "idp/builtin/policy/detach"): _detach,
     ("PUT", "add-service-account"): _add_service_account,

@@ -84,6 +84,14 @@ def test_mc_makes_users_policies_and_keys(server: Running, mc: Mc) -> None:
     mc("admin accesskey ls s")
     made = mc("admin accesskey create s alice")[0]
     server.client((made["accessKey"], made["secretKey"])).put_object(Bucket="images", Key="m", Body=b"content")
+    mc("admin group add s staff alice")
+    mc("admin group ls s")
+    mc("admin policy attach s readwrite --group staff")
+    assert mc("admin group info s staff")[0]["members"] == ["alice"]
+    assert mc("admin policy entities s --group staff")[0]["result"]["groupMappings"][0]["policies"] == ["readwrite"]
+    mc("admin policy entities s")
+    mc("admin group rm s staff alice")
+    mc("admin group rm s staff")
     mc("admin user disable s alice")
     assert [user["userStatus"] for user in mc("admin user ls s")] == ["disabled"]
     mc("admin user enable s alice")

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import http.client
 import json
+import random
 import signal
 import socket
 import subprocess
@@ -60,9 +61,11 @@ class Running:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
+    """A port that no client gets as its own: one that connects to a free port of that range again and again takes it."""
+    while True:
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", random.randrange(20_000, 32_000)))
+            return int(listener.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -61,6 +61,7 @@ class Wanted:
 
     # By the names of `orcas.settings.config.Settings`; the data directory among them.
     settings: dict[str, object] = field(default_factory=dict)
+    buckets: list[str] = field(default_factory=list)
     # Receivers of events, with their secrets.
     targets: Targets = field(default_factory=dict, repr=False)
     # Flags and variables without an effect here.
@@ -98,7 +99,7 @@ def wanted(arguments: list[str], environ: Mapping[str, str]) -> Wanted:
         raise ConfigurationError(f"MINIO_PROMETHEUS_AUTH_TYPE must be jwt or public, not {kind!r}.")
     made.settings["metrics_public"] = kind == "public"
     if (buckets := variables.take("MINIO_DEFAULT_BUCKETS")) is not None:
-        made.settings["buckets"] = _buckets(buckets)
+        made.buckets = _buckets(buckets)
     made.targets, used = targets_of(variables.starting(NOTIFY))
     variables.take(*used)
     # As on MinIO, a policy of a bucket is all that is needed for strangers to read it.

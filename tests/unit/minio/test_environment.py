@@ -61,7 +61,7 @@ def test_everything_that_is_made_is_a_setting() -> None:
     settings = resolve(made.settings, ambient=False).settings
     assert (settings.host, settings.port, settings.region) == ("::1", 9100, "eu-central-1")
     assert settings.domains == ("s3.example.org", "s3.example.net")
-    assert settings.buckets == ("logs", "images:download", "uploads", "public:public")
+    assert made.buckets == ["logs", "images:download", "uploads", "public:public"]
     assert (settings.root_access_key, settings.root_secret_key) == ("operator", "a-long-secret")
     assert (settings.console, settings.metrics_public, settings.encrypt_by_default) == (False, True, True)
     assert settings.master_key == "A" * 43 + "="

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +25,8 @@ _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_interspersed_args": 
 _USAGE: Final = (
     "Usage: orcas minio server [--address ADDRESS:PORT] [--console-address ADDRESS:PORT] [--certs-dir DIR] DIR"
 )
+
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 log = logging.getLogger("orcas.minio")
 
@@ -69,12 +72,31 @@ def _serve(arguments: list[str]) -> None:
     from orcas.settings.config import resolve, variables_of
 
     made = wanted(arguments, variables_of(PREFIX))
+    if found := [*_made_beforehand(Path(str(made.settings["data"]))), *made.buckets]:
+        made.settings["buckets"] = found
     with contextlib.ExitStack() as stack:
         if made.targets:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="orcas-minio-")))
             made.settings["event_targets_file"] = _write_targets(directory, made.targets)
         resolved = resolve(made.settings)
         serve_command(resolved, then=lambda url: _tell(made, resolved.settings, url))
+
+
+def _made_beforehand(place: Path) -> list[str]:
+    """The buckets that an entry point has made as directories, as in `mkdir -p /data/photos && minio server /data`.
+
+    Only of a directory that has nothing else, so that there is no store yet; they give way to it.
+    """
+    try:
+        found = sorted(place.iterdir())
+        if all(each.is_dir() and _BUCKET.fullmatch(each.name) and not any(each.iterdir()) for each in found):
+            for each in found:
+                each.rmdir()
+            return [each.name for each in found]
+    except OSError:
+        # Whatever it is, the start says it.
+        pass
+    return []
 
 
 def _write_targets(directory: Path, targets: Targets) -> Path:

@@ -26,6 +26,7 @@ from orcas.settings.config import (
     has_tls,
     is_loopback,
     unlike_a_root_key,
+    variables_named,
 )
 from orcas.telemetry import logs
 from orcas.tools.salvage import in_words, readable_salvage, write_report
@@ -112,6 +113,8 @@ def _warn(settings: Settings) -> None:
             "Listening on %s unencrypted: anyone who sees the traffic can read it and replay requests; "
             "ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE turn TLS on", settings.host,
         )  # fmt: skip
+    if not settings.minio and variables_named(["MINIO_ROOT_USER"]):
+        log.warning("MINIO_ROOT_USER has no effect on orcas serve: start orcas minio server DIR, which takes it")
     if settings.website_host is not None:
         log.warning("Websites are public: anyone who reaches %s can read those of all buckets", settings.website_host)
 

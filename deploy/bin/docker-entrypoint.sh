@@ -1,0 +1,3 @@
+#!/bin/sh
+# What modules of Testcontainers for LocalStack call, with a script of their own in place of the entry point.
+exec orcas localstack

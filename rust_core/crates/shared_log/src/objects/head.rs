@@ -23,6 +23,13 @@ pub struct Head {
     pub snapshots: Vec<Snapshot>,
 }
 
+impl Head {
+    /// Whether the floor is at this cursor of a copy. The entry before it may be gone, but a snapshot says which one it was.
+    pub(crate) fn begins_at(&self, cursor: Cursor) -> bool {
+        self.floor == cursor.next && self.snapshots.iter().any(|snapshot| snapshot.at == cursor)
+    }
+}
+
 /// A version of the head in the store, such as its ETag.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag(pub String);

@@ -18,6 +18,15 @@ pub struct Take<B> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step<B> {
     ReadHead,
+    /// Whether the log in the store is that of the copy: the entry before the cursor is there. Without a head there is no
+    /// log yet, so there must be no entry.
+    Check {
+        found: Option<Tagged>,
+    },
+    /// It is not, if the head is still the same.
+    LookAfterCheck {
+        found: Option<Tagged>,
+    },
     Swap {
         seen: Option<Tag>,
         wanted: Head,
@@ -73,7 +82,12 @@ impl<B: Clone> Take<B> {
 
     pub fn call(&self) -> Call<B> {
         match &self.step {
-            Step::ReadHead | Step::LookAfterSwap { .. } | Step::Confirm { .. } | Step::Believe { .. } => Call::ReadHead,
+            Step::ReadHead
+            | Step::LookAfterCheck { .. }
+            | Step::LookAfterSwap { .. }
+            | Step::Confirm { .. }
+            | Step::Believe { .. } => Call::ReadHead,
+            Step::Check { .. } => Call::ReadEntry(self.cursor.next.saturating_sub(1)),
             Step::Swap { seen, wanted } => Call::SwapHead { seen: seen.clone(), head: wanted.clone() },
             Step::Read { .. } | Step::LookAfterFence { .. } => Call::ReadEntry(self.cursor.next),
             Step::Fence { term } => Call::CreateEntry { position: self.cursor.next, entry: self.fence(*term) },
@@ -83,6 +97,15 @@ impl<B: Clone> Take<B> {
     pub fn reply(&mut self, reply: &Reply<B>) -> Taken<B> {
         match (self.step.clone(), reply) {
             (Step::ReadHead, Reply::Head(found)) => return self.begin(found.as_ref()),
+            (Step::Check { found }, Reply::Entry(entry))
+                if entry.as_ref().map(|entry| entry.id) == self.cursor.last =>
+            {
+                self.step = self.swap(found.as_ref());
+            }
+            (Step::Check { found }, Reply::Entry(_)) => self.step = Step::LookAfterCheck { found },
+            (Step::LookAfterCheck { found: seen }, Reply::Head(found)) => {
+                return if *found == seen { Taken::Broken } else { self.begin(found.as_ref()) };
+            }
             (Step::Swap { wanted, .. }, Reply::Swapped(_)) => self.step = Step::Read { term: wanted.term },
             (Step::Swap { seen, wanted }, _) => self.step = Step::LookAfterSwap { seen, wanted },
             (Step::LookAfterSwap { seen, wanted }, Reply::Head(found)) => {
@@ -118,14 +141,25 @@ impl<B: Clone> Take<B> {
     }
 
     fn begin(&mut self, found: Option<&Tagged>) -> Taken<B> {
+        let next = self.cursor.next;
+        self.step = match found.map(|found| &found.head) {
+            Some(head) if head.floor > next => return Taken::Truncated(head.clone()),
+            Some(_) if next == 0 => self.swap(found),
+            Some(head) if head.begins_at(self.cursor) => self.swap(found),
+            Some(head) if head.floor < next => Step::Check { found: found.cloned() },
+            None if next == 0 => Step::Check { found: None },
+            _ => return Taken::Broken,
+        };
+        Taken::Continues
+    }
+
+    fn swap(&self, found: Option<&Tagged>) -> Step<B> {
         let (term, changes, floor, snapshots) = match found.map(|found| &found.head) {
-            Some(found) if found.floor > self.cursor.next => return Taken::Truncated(found.clone()),
             Some(found) => (found.term + 1, found.changes + 1, found.floor, found.snapshots.clone()),
             None => (1, 0, 0, Vec::new()),
         };
         let wanted = Head { term, owner: self.node, changes, floor, snapshots };
-        self.step = Step::Swap { seen: found.map(|found| found.tag.clone()), wanted };
-        Taken::Continues
+        Step::Swap { seen: found.map(|found| found.tag.clone()), wanted }
     }
 
     fn after_swap(&mut self, seen: Option<Tag>, wanted: Head, found: Option<&Tagged>) -> Taken<B> {

@@ -2,6 +2,7 @@
 //! and a store can act. `ORCAS_SHARE=1`, the default, explores the large bounds as well.
 #![forbid(unsafe_code)]
 
+mod copies;
 #[path = "../explore/mod.rs"]
 mod explore;
 mod mistake;
@@ -14,7 +15,7 @@ use std::collections::BTreeSet;
 
 use explore::explore;
 use mistake::Mistake;
-use world::{Bounds, Protocol};
+use world::{Bounds, Protocol, Start};
 
 const NONE: Bounds = Bounds {
     writes: 0,
@@ -33,10 +34,12 @@ struct Scenario {
     nodes: u8,
     /// Whether writes have content beside the log.
     content: bool,
+    start: Start,
     bounds: Bounds,
 }
 
-const SMALL: [Scenario; 6] = [
+const SMALL: [Scenario; 7] = [
+    beginning(2, Bounds { writes: 1, takes: 3, timeouts: 1, ..NONE }),
     takeovers(2, Bounds { writes: 2, takes: 3, timeouts: 1, ..NONE }),
     takeovers(2, Bounds { writes: 2, takes: 2, timeouts: 1, repeats: 1, false_refusals: 1, ..NONE }),
     takeovers(3, Bounds { writes: 1, takes: 2, truncations: 2, ..NONE }),
@@ -55,11 +58,16 @@ const LARGE: [Scenario; 6] = [
 ];
 
 const fn takeovers(nodes: u8, bounds: Bounds) -> Scenario {
-    Scenario { nodes, content: false, bounds }
+    Scenario { nodes, content: false, start: Start::Log, bounds }
 }
 
 const fn content(nodes: u8, bounds: Bounds) -> Scenario {
-    Scenario { nodes, content: true, bounds }
+    Scenario { nodes, content: true, start: Start::Log, bounds }
+}
+
+/// Nodes that start together with an empty store.
+const fn beginning(nodes: u8, bounds: Bounds) -> Scenario {
+    Scenario { nodes, content: false, start: Start::Nothing, bounds }
 }
 
 #[test]
@@ -67,8 +75,9 @@ fn every_promise_is_kept() {
     let share = std::env::var("ORCAS_SHARE").map_or(1, |share| share.parse().expect("ORCAS_SHARE is a number"));
     let scenarios = SMALL.iter().chain(LARGE.iter().filter(|_| share == 1));
     let (mut states, mut reached) = (0, BTreeSet::new());
-    for Scenario { nodes, content, bounds } in scenarios {
-        let found = explore(&Protocol { nodes: *nodes, bounds: *bounds, content: *content, mistake: None });
+    for Scenario { nodes, content, start, bounds } in scenarios {
+        let found =
+            explore(&Protocol { nodes: *nodes, bounds: *bounds, content: *content, start: *start, mistake: None });
         assert!(found.broken.is_empty(), "{nodes} nodes, {bounds:?}: {:#?}", found.broken);
         states += found.states;
         reached.extend(found.reached);
@@ -100,8 +109,8 @@ const MISTAKES: [(Mistake, Scenario); 16] = [
 
 #[test]
 fn every_mistake_is_noticed() {
-    for (mistake, Scenario { nodes, content, bounds }) in MISTAKES {
-        let found = explore(&Protocol { nodes, bounds, content, mistake: Some(mistake) });
+    for (mistake, Scenario { nodes, content, start, bounds }) in MISTAKES {
+        let found = explore(&Protocol { nodes, bounds, content, start, mistake: Some(mistake) });
         assert!(!found.broken.is_empty(), "{mistake:?} is not noticed in {} states", found.states);
     }
 }

@@ -38,7 +38,7 @@ pub fn promises() -> Vec<Named<State>> {
             })
         }),
         ("a node can start from the head", |state| {
-            let Some(head) = &state.store.head else { return false };
+            let Some(head) = &state.store.head else { return state.store.entries.is_empty() };
             let end = state.store.history.keys().next_back().map_or(0, |last| last + 1);
             let whole = (head.floor..end).all(|position| state.store.entries.contains_key(&position));
             let snapshots = head.snapshots.iter();

@@ -54,7 +54,7 @@ impl Store {
         Answer::Done
     }
 
-    fn call(&mut self, call: &Call<Body>) -> Reply<Body> {
+    pub fn call(&mut self, call: &Call<Body>) -> Reply<Body> {
         match call {
             Call::ReadHead => Reply::Head(self.tagged()),
             Call::SwapHead { seen, head } => {

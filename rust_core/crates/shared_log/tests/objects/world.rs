@@ -36,7 +36,16 @@ pub struct Protocol {
     pub bounds: Bounds,
     /// Whether writes have content beside the log.
     pub content: bool,
+    pub start: Start,
     pub mistake: Option<Mistake>,
+}
+
+/// What the store holds at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    Nothing,
+    /// An empty log, which the first node owns.
+    Log,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -161,7 +170,6 @@ impl Model for Protocol {
     type State = State;
     type Action = Action;
 
-    /// The first node owns an empty log.
     fn first(&self) -> State {
         let mut state = State {
             store: Store::default(),
@@ -173,6 +181,9 @@ impl Model for Protocol {
             acknowledged: BTreeMap::new(),
             fault: None,
         };
+        if self.start == Start::Nothing {
+            return state;
+        }
         state.nodes[0].take(None);
         while let Some(request) = state.nodes[0].request(Line::Main) {
             let answer = state.store.execute(&request);

@@ -1,0 +1,69 @@
+//! Copies that are not of the log in the store, and a log without its head. One node acts at a time.
+
+use orcas_shared_log::objects::{Head, Snapshot, Take, Taken};
+use orcas_shared_log::{Cursor, Entry, EntryId, NodeId};
+
+use crate::node::Body;
+use crate::store::{Request, Store};
+
+const FIRST: NodeId = NodeId(1);
+const SECOND: NodeId = NodeId(2);
+
+fn take(store: &mut Store, node: NodeId, cursor: Cursor) -> Taken<Body> {
+    let mut take = Take::new(node, EntryId(node.0 << 8), cursor);
+    loop {
+        match take.reply(&store.call(&take.call())) {
+            Taken::Continues | Taken::Entry(_) => {}
+            done => return done,
+        }
+    }
+}
+
+/// A store whose log has the fence of its owner and one write.
+fn log() -> (Store, Cursor) {
+    let mut store = Store::default();
+    let Taken::Owner { fence, .. } = take(&mut store, FIRST, Cursor::default()) else { panic!("nobody else is there") };
+    let batch = Some(Body::Write { number: 0, content: None });
+    let entry = Entry { id: EntryId(7), term: 1, previous: Some(fence.id), batch };
+    store.entries.insert(1, entry);
+    (store, Cursor { next: 2, last: Some(EntryId(7)) })
+}
+
+fn of_another_log(next: u64) -> Cursor {
+    Cursor { next, last: Some(EntryId(99)) }
+}
+
+#[test]
+fn a_copy_of_another_log_does_not_become_the_owner() {
+    for next in 1..4 {
+        let (mut store, _) = log();
+        let head = store.head.clone();
+        assert_eq!(take(&mut store, SECOND, of_another_log(next)), Taken::Broken, "{next} entries");
+        assert_eq!(store.head, head, "the owner is left alone");
+        let mut empty = Store::default();
+        assert_eq!(take(&mut empty, SECOND, of_another_log(next)), Taken::Broken, "{next} entries, an empty store");
+    }
+}
+
+#[test]
+fn a_copy_that_ends_at_the_floor_is_known_by_the_snapshot() {
+    let (mut store, cursor) = log();
+    let snapshots = vec![Snapshot { at: cursor, term: 1 }];
+    let head = store.head.take().map(|head| Head { floor: cursor.next, snapshots, ..head });
+    store.head = head;
+    store.entries.remove(&1);
+    assert_eq!(take(&mut store, SECOND, of_another_log(cursor.next)), Taken::Broken);
+    assert!(matches!(take(&mut store, SECOND, cursor), Taken::Owner { .. }));
+}
+
+#[test]
+fn a_log_without_its_head_is_not_begun_again() {
+    let (mut store, cursor) = log();
+    store.head = None;
+    for cursor in [Cursor::default(), cursor] {
+        assert_eq!(take(&mut store, SECOND, cursor), Taken::Broken, "{cursor:?}");
+        assert_eq!(store.head, None);
+    }
+    let _ = store.execute(&Request::DeleteEntry(1));
+    assert_eq!(take(&mut store, SECOND, Cursor::default()), Taken::Broken, "the fence is there");
+}

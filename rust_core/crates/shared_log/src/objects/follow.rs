@@ -4,14 +4,24 @@ use super::head::Head;
 use super::store::{Call, Reply};
 use crate::entry::{Cursor, Entry};
 
-/// Reads what a copy lacks. A fence is believed only after the head was read: a node that tried to take the log may
-/// have placed it where a truncation had deleted an entry. A copy that has reached the end holds every entry that was acknowledged before the first call
-/// was made, so reads that arrived before it may be answered.
+/// Reads what a copy lacks. A fence is believed only after the head was read: a node that tried to take the log may have
+/// placed it where a truncation had deleted an entry. A copy that has reached the end holds every entry that was
+/// acknowledged before the first call was made, so reads that arrived before it may be answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Follow<B> {
     cursor: Cursor,
+    step: Step<B>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Step<B> {
+    /// Whether the log in the store is that of the copy: the entry before the cursor is there.
+    Check,
+    /// It is not, unless a truncation explains it.
+    LookAfterCheck,
+    Read,
     /// What was found at the cursor, if only the head can explain it: nothing, or a fence.
-    doubt: Option<Option<Entry<B>>>,
+    Explain(Option<Entry<B>>),
 }
 
 /// What a copy does next.
@@ -31,32 +41,48 @@ pub enum Followed<B> {
 
 impl<B: Clone> Follow<B> {
     pub fn new(cursor: Cursor) -> Self {
-        Self { cursor, doubt: None }
+        Self { cursor, step: if cursor.next == 0 { Step::Read } else { Step::Check } }
     }
 
     pub fn call(&self) -> Call<B> {
-        if self.doubt.is_some() { Call::ReadHead } else { Call::ReadEntry(self.cursor.next) }
+        match &self.step {
+            Step::Check => Call::ReadEntry(self.cursor.next - 1),
+            Step::Read => Call::ReadEntry(self.cursor.next),
+            Step::LookAfterCheck | Step::Explain(_) => Call::ReadHead,
+        }
     }
 
     pub fn reply(&mut self, reply: &Reply<B>) -> Followed<B> {
-        match reply {
-            Reply::Entry(Some(entry)) if entry.batch.is_some() => return self.apply(entry),
-            Reply::Entry(found) => self.doubt = Some(found.clone()),
-            Reply::Head(Some(found)) => return self.explain(&found.head),
-            Reply::Head(None) => return Followed::Broken,
+        match (self.step.clone(), reply) {
+            (Step::Check, Reply::Entry(found)) => {
+                let is_there = found.as_ref().map(|entry| entry.id) == self.cursor.last;
+                self.step = if is_there { Step::Read } else { Step::LookAfterCheck };
+            }
+            (Step::Read, Reply::Entry(Some(entry))) if entry.batch.is_some() => return self.apply(entry),
+            (Step::Read, Reply::Entry(found)) => self.step = Step::Explain(found.clone()),
+            (step, Reply::Head(Some(found))) => return self.explain(step, &found.head),
+            // Nobody has begun the log yet.
+            (Step::Explain(None), Reply::Head(None)) if self.cursor.next == 0 => {
+                self.step = Step::Read;
+                return Followed::End;
+            }
+            (_, Reply::Head(None)) => return Followed::Broken,
             _ => {}
         }
         Followed::Continues
     }
 
     /// The head was read after the entry. So if a truncation has made the hole, its floor is in it.
-    fn explain(&mut self, head: &Head) -> Followed<B> {
+    fn explain(&mut self, step: Step<B>, head: &Head) -> Followed<B> {
         if head.floor > self.cursor.next {
             return Followed::Truncated(head.clone());
         }
-        match self.doubt.take().flatten() {
-            Some(fence) => self.apply(&fence),
-            None => Followed::End,
+        self.step = Step::Read;
+        match step {
+            Step::Explain(Some(fence)) => self.apply(&fence),
+            Step::Explain(None) => Followed::End,
+            _ if head.begins_at(self.cursor) => Followed::Continues,
+            _ => Followed::Broken,
         }
     }
 

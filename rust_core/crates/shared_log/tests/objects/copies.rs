@@ -1,6 +1,6 @@
 //! Copies that are not of the log in the store, and a log without its head. One node acts at a time.
 
-use orcas_shared_log::objects::{Head, Snapshot, Take, Taken};
+use orcas_shared_log::objects::{Follow, Followed, Head, Snapshot, Take, Taken};
 use orcas_shared_log::{Cursor, Entry, EntryId, NodeId};
 
 use crate::node::Body;
@@ -14,6 +14,16 @@ fn take(store: &mut Store, node: NodeId, cursor: Cursor) -> Taken<Body> {
     loop {
         match take.reply(&store.call(&take.call())) {
             Taken::Continues | Taken::Entry(_) => {}
+            done => return done,
+        }
+    }
+}
+
+fn follow(store: &mut Store, cursor: Cursor) -> Followed<Body> {
+    let mut follow = Follow::new(cursor);
+    loop {
+        match follow.reply(&store.call(&follow.call())) {
+            Followed::Continues | Followed::Entry(_) => {}
             done => return done,
         }
     }
@@ -46,6 +56,24 @@ fn a_copy_of_another_log_does_not_become_the_owner() {
 }
 
 #[test]
+fn a_copy_of_another_log_has_not_reached_the_end() {
+    for next in 1..4 {
+        let (mut store, cursor) = log();
+        assert_eq!(follow(&mut store, of_another_log(next)), Followed::Broken, "{next} entries");
+        assert_eq!(follow(&mut store, cursor), Followed::End);
+    }
+}
+
+#[test]
+fn a_store_without_a_log_has_nothing_to_follow() {
+    assert_eq!(follow(&mut Store::default(), Cursor::default()), Followed::End);
+    assert_eq!(follow(&mut Store::default(), of_another_log(1)), Followed::Broken);
+    let (mut store, _) = log();
+    store.head = None;
+    assert_eq!(follow(&mut store, Cursor::default()), Followed::Broken, "the head is missing");
+}
+
+#[test]
 fn a_copy_that_ends_at_the_floor_is_known_by_the_snapshot() {
     let (mut store, cursor) = log();
     let snapshots = vec![Snapshot { at: cursor, term: 1 }];
@@ -53,6 +81,8 @@ fn a_copy_that_ends_at_the_floor_is_known_by_the_snapshot() {
     store.head = head;
     store.entries.remove(&1);
     assert_eq!(take(&mut store, SECOND, of_another_log(cursor.next)), Taken::Broken);
+    assert_eq!(follow(&mut store, of_another_log(cursor.next)), Followed::Broken);
+    assert_eq!(follow(&mut store, cursor), Followed::End);
     assert!(matches!(take(&mut store, SECOND, cursor), Taken::Owner { .. }));
 }
 

@@ -39,7 +39,7 @@ struct Scenario {
 }
 
 const SMALL: [Scenario; 7] = [
-    beginning(2, Bounds { writes: 1, takes: 3, timeouts: 1, ..NONE }),
+    beginning(2, Bounds { writes: 1, takes: 3, reads: 1, timeouts: 1, ..NONE }),
     takeovers(2, Bounds { writes: 2, takes: 3, timeouts: 1, ..NONE }),
     takeovers(2, Bounds { writes: 2, takes: 2, timeouts: 1, repeats: 1, false_refusals: 1, ..NONE }),
     takeovers(3, Bounds { writes: 1, takes: 2, truncations: 2, ..NONE }),

@@ -269,12 +269,13 @@ impl Node {
         reply: &Reply<Body>,
         mistake: Option<Mistake>,
     ) -> Option<Event> {
-        if mistake == Some(Mistake::HoleTakenForTheEnd) && matches!(reply, Reply::Entry(None)) {
+        let is_next = follow.call() == Call::ReadEntry(self.replica.cursor.next);
+        if is_next && mistake == Some(Mistake::HoleTakenForTheEnd) && matches!(reply, Reply::Entry(None)) {
             return Some(Event::Read { acknowledged });
         }
         let mut followed = follow.reply(reply);
         let is_fence = matches!(reply, Reply::Entry(Some(entry)) if entry.batch.is_none());
-        if is_fence && mistake == Some(Mistake::FencesBelieved) {
+        if is_next && is_fence && mistake == Some(Mistake::FencesBelieved) {
             let head = Head { term: 0, owner: self.id(), changes: 0, floor: 0, snapshots: Vec::new() };
             followed = follow.reply(&Reply::Head(Some(Tagged { head, tag: Tag(String::new()) })));
         }

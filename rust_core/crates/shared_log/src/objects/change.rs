@@ -18,8 +18,8 @@ pub enum Changed {
     Done(Tagged),
     /// Another node owns the log since this term; nothing may be deleted that the change would have given up.
     Fenced(Term),
-    /// The head is gone.
-    Missing,
+    /// The head is gone, or an older one is back: stop, and say so.
+    Broken,
 }
 
 impl Change {
@@ -42,13 +42,13 @@ impl Change {
     pub fn reply<B>(&mut self, reply: &Reply<B>) -> Option<Changed> {
         match reply {
             Reply::Swapped(tag) => Some(Changed::Done(Tagged { head: self.wanted.clone(), tag: tag.clone() })),
-            Reply::Head(None) => Some(Changed::Missing),
             Reply::Head(Some(found)) if found.head == self.wanted => Some(Changed::Done(found.clone())),
             Reply::Head(Some(found)) if found.tag == self.seen.tag => {
                 self.looks = false;
                 None
             }
-            Reply::Head(Some(found)) => Some(Changed::Fenced(found.head.term)),
+            Reply::Head(Some(found)) if found.head.term > self.wanted.term => Some(Changed::Fenced(found.head.term)),
+            Reply::Head(_) => Some(Changed::Broken),
             _ => {
                 self.looks = true;
                 None

@@ -1,6 +1,6 @@
-//! Copies that are not of the log in the store, and a log without its head. One node acts at a time.
+//! Copies that are not of the log in the store, and heads that are gone or older. One node acts at a time.
 
-use orcas_shared_log::objects::{Follow, Followed, Head, Snapshot, Take, Taken};
+use orcas_shared_log::objects::{Change, Changed, Follow, Followed, Head, Snapshot, Take, Taken};
 use orcas_shared_log::{Cursor, Entry, EntryId, NodeId};
 
 use crate::node::Body;
@@ -96,4 +96,17 @@ fn a_log_without_its_head_is_not_begun_again() {
     }
     let _ = store.execute(&Request::DeleteEntry(1));
     assert_eq!(take(&mut store, SECOND, Cursor::default()), Taken::Broken, "the fence is there");
+}
+
+#[test]
+fn a_store_that_has_gone_back_is_not_taken_for_another_owner() {
+    let (mut store, cursor) = log();
+    let older = store.head.clone();
+    let Taken::Owner { head, .. } = take(&mut store, SECOND, cursor) else { panic!("nobody else takes it") };
+    for found in [older, None] {
+        store.head = found;
+        let mut change = Change::new(head.clone(), |_| {});
+        let changed = std::iter::repeat_with(|| change.reply(&store.call(&change.call()))).flatten().next();
+        assert_eq!(changed, Some(Changed::Broken));
+    }
 }

@@ -452,7 +452,8 @@ impl Node {
                         self.role = Role::Owner { term, head };
                         self.tidying = Some(Tidying::Delete(requests)).filter(has_more);
                     }
-                    Some(Changed::Fenced(_) | Changed::Missing) => return self.fenced(),
+                    Some(Changed::Fenced(_)) => return self.fenced(),
+                    Some(Changed::Broken) => return Some(Event::Broken),
                 }
             }
             (Tidying::Delete(mut requests), Some(_)) => {

@@ -18,4 +18,4 @@ pub use follow::{Follow, Followed};
 pub use head::{Head, Snapshot, Tag, Tagged};
 pub use store::{Call, Reply};
 pub use take::{Take, Taken};
-pub use truncate::{floor, removable};
+pub use truncate::{floor, removable, retain};

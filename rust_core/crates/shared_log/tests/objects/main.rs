@@ -38,7 +38,8 @@ struct Scenario {
     bounds: Bounds,
 }
 
-const SMALL: [Scenario; 7] = [
+const SMALL: [Scenario; 8] = [
+    takeovers(2, Bounds { writes: 2, truncations: 3, reads: 1, ..NONE }),
     beginning(2, Bounds { writes: 1, takes: 3, reads: 1, timeouts: 1, ..NONE }),
     takeovers(2, Bounds { writes: 2, takes: 3, timeouts: 1, ..NONE }),
     takeovers(2, Bounds { writes: 2, takes: 2, timeouts: 1, repeats: 1, false_refusals: 1, ..NONE }),

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use orcas_shared_log::objects::{
     Append, Call, Change, Changed, Follow, Followed, Head, Reply, Snapshot, Tag, Tagged, Take, Taken, floor, removable,
+    retain,
 };
 use orcas_shared_log::{Appended, ContentName, Cursor, Entry, EntryId, NodeId, Position, Term, orphans};
 
@@ -423,9 +424,7 @@ impl Node {
         let Role::Owner { term, head } = self.role.clone() else { return None };
         match (self.tidying.take()?, answer) {
             (Tidying::Snapshot(snapshot, _), Some(_)) => {
-                let mut snapshots = vec![snapshot];
-                snapshots.extend(head.head.snapshots.first());
-                let old: Vec<_> = head.head.snapshots.iter().skip(1).copied().collect();
+                let (snapshots, old) = retain(snapshot, &head.head.snapshots);
                 let from = head.head.floor;
                 let mut to = floor(&snapshots);
                 if mistake == Some(Mistake::FloorAboveTheOlderSnapshot) {

@@ -9,14 +9,16 @@ pub struct RowHead {
     pub owner: NodeId,
     /// The position of the next entry.
     pub next: Position,
+    /// The entry before it.
+    pub last: Option<EntryId>,
 }
 
 /// A statement, each a transaction of its own at READ COMMITTED.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Statement<B> {
     ReadHead,
-    /// `WITH h AS (UPDATE head SET next = $position + 1 WHERE term = $term AND next = $position RETURNING 1) INSERT INTO
-    /// log SELECT … FROM h`
+    /// `WITH h AS (UPDATE head SET next = $position + 1, last = $id WHERE term = $term AND next = $position RETURNING 1)
+    /// INSERT INTO log SELECT … FROM h`
     Append {
         position: Position,
         entry: Entry<B>,
@@ -27,7 +29,7 @@ pub enum Statement<B> {
         id: EntryId,
     },
     /// `UPDATE head SET term = $seen + 1, owner = $owner WHERE term = $seen OR (term = $seen + 1 AND owner = $owner)
-    /// RETURNING next`, which may be repeated.
+    /// RETURNING next, last`, which may be repeated.
     Take {
         seen: Term,
         owner: NodeId,

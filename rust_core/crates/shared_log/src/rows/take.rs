@@ -4,7 +4,9 @@ use super::statement::{Answer, RowHead, Statement};
 use crate::entry::{Cursor, Entry, NodeId, Term};
 
 /// Takes the log from whoever has it. The statement that does so waits for an append that is being committed, so the
-/// position that it returns is behind every entry that an earlier owner can add.
+/// position that it returns is behind every entry that an earlier owner can add. The rows are read by other statements,
+/// perhaps from a database that was replaced and does not know it: the copy is right if it ends with the entry that the
+/// head names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Take {
     node: NodeId,
@@ -61,18 +63,20 @@ impl Take {
     fn read<B>(&mut self, head: RowHead) -> Taken<B> {
         self.step = Step::Read(head);
         match head.next.checked_sub(self.cursor.next) {
-            Some(0) => Taken::Entries { entries: Vec::new(), owner: Some(head.term) },
-            Some(_) => Taken::Continues,
-            None => Taken::Broken,
+            Some(0) if head.last == self.cursor.last => Taken::Entries { entries: Vec::new(), owner: Some(head.term) },
+            Some(1..) => Taken::Continues,
+            Some(0) | None => Taken::Broken,
         }
     }
 
     fn pass<B: Clone>(&mut self, head: RowHead, entries: &[Entry<B>]) -> Taken<B> {
         let continue_copy = entries.iter().all(|entry| self.cursor.advance(entry));
-        if entries.is_empty() || !continue_copy || self.cursor.next > head.next {
+        let ends = self.cursor.next == head.next;
+        if entries.is_empty() || !continue_copy || self.cursor.next > head.next || ends && self.cursor.last != head.last
+        {
             return Taken::Broken;
         }
-        let owner = (self.cursor.next == head.next).then_some(head.term);
+        let owner = ends.then_some(head.term);
         Taken::Entries { entries: entries.to_vec(), owner }
     }
 }

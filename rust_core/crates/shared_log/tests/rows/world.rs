@@ -32,6 +32,8 @@ pub struct Bounds {
     pub warnings: u8,
     /// Takeovers by the standby.
     pub failovers: u8,
+    /// Statements that reach the database that was replaced.
+    pub strays: u8,
 }
 
 pub struct Protocol {
@@ -80,7 +82,7 @@ impl Database {
 
     fn add(&mut self, entry: &Entry<u8>) {
         self.log.push(entry.clone());
-        self.head.next += 1;
+        self.head = RowHead { next: self.head.next + 1, last: Some(entry.id), ..self.head };
     }
 }
 
@@ -180,6 +182,8 @@ struct Flight {
 pub struct State {
     primary: Database,
     standby: Database,
+    /// It was replaced, has no standby, and answers still.
+    old: Option<Database>,
     nodes: Vec<Node>,
     flights: Vec<Flight>,
     answers: BTreeMap<u8, Answer<u8>>,
@@ -204,6 +208,9 @@ pub enum Action {
     Take(u8),
     Crash(u8),
     FailOver,
+    Stray {
+        flight: usize,
+    },
 }
 
 impl State {
@@ -236,7 +243,8 @@ impl State {
         if let (Some(Mistake::EndNotAsked), Statement::Take { .. }, Answer::Changed(head), Some(to)) =
             (mistake, &statement, &mut answer, to)
         {
-            head.next = self.nodes[usize::from(to)].cursor.next;
+            let Cursor { next, last } = self.nodes[usize::from(to)].cursor;
+            *head = RowHead { next, last, ..*head };
         }
         if warns {
             if mistake != Some(Mistake::WarningIgnored) {
@@ -248,6 +256,16 @@ impl State {
         if let Some(to) = to {
             self.answers.insert(to, answer);
         }
+    }
+
+    fn stray(&mut self, flight: usize) {
+        let Flight { to, statement, .. } = self.flights.remove(flight);
+        let Some(old) = &mut self.old else { return };
+        let answer = match old.run(&statement) {
+            Answer::Changed(_) => Answer::Unknown,
+            answer => answer,
+        };
+        self.answers.extend(to.map(|to| (to, answer)));
     }
 
     fn settle(&mut self) {
@@ -273,11 +291,12 @@ impl Model for Protocol {
         };
         let mut nodes: Vec<_> = (0..self.nodes).map(node).collect();
         nodes[0].role = Role::Owner { term: 1, append: None };
-        let head = RowHead { term: 1, owner: nodes[0].id(), next: 0 };
+        let head = RowHead { term: 1, owner: nodes[0].id(), next: 0, last: None };
         let database = Database { head, log: Vec::new() };
         State {
             primary: database.clone(),
             standby: database,
+            old: None,
             nodes,
             flights: Vec::new(),
             answers: BTreeMap::new(),
@@ -295,6 +314,9 @@ impl Model for Protocol {
             actions.push(if checks { Action::Check { flight } } else { Action::Commit { flight, warns: false } });
             if state.left.warnings > 0 {
                 actions.push(Action::Commit { flight, warns: true });
+            }
+            if state.left.strays > 0 && state.old.is_some() {
+                actions.push(Action::Stray { flight });
             }
         }
         actions.extend(state.answers.keys().map(|&node| Action::Deliver(node)));
@@ -369,7 +391,12 @@ impl Model for Protocol {
             }
             Action::FailOver => {
                 next.left.failovers -= 1;
-                next.primary = next.standby.clone();
+                let old = std::mem::replace(&mut next.primary, next.standby.clone());
+                next.old = Some(old).filter(|_| next.left.strays > 0);
+            }
+            Action::Stray { flight } => {
+                next.left.strays -= 1;
+                next.stray(flight);
             }
         }
         next.settle();

@@ -102,7 +102,7 @@ const MISTAKES: [(Mistake, Scenario); 16] = [
     (Mistake::ContentAfterItsEntry, content(2, Bounds { writes: 1, ..NONE })),
     (Mistake::ContentDeletedBeforeItsEntry, content(2, Bounds { writes: 1, retires: 1, ..NONE })),
     (Mistake::ContentOfTheCurrentTermRemoved, content(2, Bounds { writes: 1, collections: 1, ..NONE })),
-    (Mistake::CollectedAfterALostRace, takeovers(2, Bounds { writes: 1, truncations: 2, ..NONE })),
+    (Mistake::CollectedAfterALostRace, takeovers(2, Bounds { writes: 1, takes: 1, truncations: 1, ..NONE })),
     (Mistake::FloorAboveTheOlderSnapshot, takeovers(2, Bounds { writes: 1, truncations: 2, ..NONE })),
     (Mistake::FencesBelieved, takeovers(3, Bounds { writes: 1, takes: 2, truncations: 1, reads: 1, ..NONE })),
     (Mistake::HoleTakenForTheEnd, takeovers(2, Bounds { writes: 2, truncations: 2, reads: 1, ..NONE })),

@@ -27,7 +27,7 @@ pub enum Mistake {
     ContentDeletedBeforeItsEntry,
     /// Content that the owner itself is about to name counts as an orphan.
     ContentOfTheCurrentTermRemoved,
-    /// Entries go although the head does not have the new floor.
+    /// Entries go although another node has taken the log before the head had the new floor.
     CollectedAfterALostRace,
     /// The floor is above what the older of two snapshots needs.
     FloorAboveTheOlderSnapshot,

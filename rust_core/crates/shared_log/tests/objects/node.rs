@@ -59,10 +59,17 @@ impl Replica {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     Follower,
-    Reading { follow: Follow<Body>, acknowledged: BTreeSet<u8> },
+    Reading {
+        follow: Follow<Body>,
+        /// What was acknowledged when the last entry was asked for.
+        acknowledged: BTreeSet<u8>,
+    },
     Taking(Take<Body>),
     Loading(Snapshot),
-    Owner { term: Term, head: Tagged },
+    Owner {
+        term: Term,
+        head: Tagged,
+    },
 }
 
 /// What the owner does with the log, one at a time.
@@ -84,7 +91,7 @@ pub enum Writing {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Tidying {
     Snapshot(Snapshot, Replica),
-    Head { change: Change, fences: Vec<Position>, old: Vec<Snapshot>, from: Position },
+    Head { change: Change, deletions: VecDeque<Request> },
     Delete(VecDeque<Request>),
     List,
 }
@@ -162,8 +169,8 @@ impl Node {
         self.role = Role::Taking(Take::new(self.id(), id, self.replica.cursor));
     }
 
-    pub fn read(&mut self, acknowledged: BTreeSet<u8>) {
-        self.role = Role::Reading { follow: Follow::new(self.replica.cursor), acknowledged };
+    pub fn read(&mut self) {
+        self.role = Role::Reading { follow: Follow::new(self.replica.cursor), acknowledged: BTreeSet::new() };
     }
 
     pub fn write(&mut self, number: u8, has_content: bool, mistake: Option<Mistake>) {
@@ -428,28 +435,27 @@ impl Node {
                 let from = head.head.floor;
                 let mut to = floor(&snapshots);
                 if mistake == Some(Mistake::FloorAboveTheOlderSnapshot) {
-                    to = snapshot.at.next + 1;
+                    to = snapshot.at.next;
                 }
                 let change = Change::new(head, |head| {
                     head.floor = to;
                     head.snapshots = snapshots;
                 });
-                let fences = self.replica.fences.clone();
-                if mistake == Some(Mistake::CollectedAfterALostRace) {
-                    self.tidying = Some(Tidying::Delete(deletions(from, to, &fences, &old)));
-                } else {
-                    self.tidying = Some(Tidying::Head { change, fences, old, from });
-                }
+                let fences: &[_] = if mistake == Some(Mistake::FencesDeleted) { &[] } else { &self.replica.fences };
+                let entries = removable(from, to, fences).map(Request::DeleteEntry);
+                let deletions = entries.chain(old.into_iter().map(Request::DeleteSnapshot)).collect();
+                self.tidying = Some(Tidying::Head { change, deletions });
             }
-            (Tidying::Head { mut change, fences, old, from }, answer) => {
+            (Tidying::Head { mut change, deletions }, answer) => {
                 let reply = if let Some(Answer::Log(reply)) = answer { reply } else { Reply::Unknown };
                 match change.reply(&reply) {
-                    None => self.tidying = Some(Tidying::Head { change, fences, old, from }),
+                    None => self.tidying = Some(Tidying::Head { change, deletions }),
                     Some(Changed::Done(head)) => {
-                        let fences = if mistake == Some(Mistake::FencesDeleted) { Vec::new() } else { fences };
-                        let requests = deletions(from, head.head.floor, &fences, &old);
                         self.role = Role::Owner { term, head };
-                        self.tidying = Some(Tidying::Delete(requests)).filter(has_more);
+                        self.tidying = Some(Tidying::Delete(deletions)).filter(has_more);
+                    }
+                    Some(Changed::Fenced(_)) if mistake == Some(Mistake::CollectedAfterALostRace) => {
+                        self.tidying = Some(Tidying::Delete(deletions)).filter(has_more);
                     }
                     Some(Changed::Fenced(_)) => return self.fenced(),
                     Some(Changed::Broken) => return Some(Event::Broken),
@@ -472,9 +478,4 @@ impl Node {
 
 fn has_more(tidying: &Tidying) -> bool {
     !matches!(tidying, Tidying::Delete(requests) if requests.is_empty())
-}
-
-fn deletions(from: Position, to: Position, fences: &[Position], old: &[Snapshot]) -> VecDeque<Request> {
-    let entries = removable(from, to, fences).map(Request::DeleteEntry);
-    entries.chain(old.iter().copied().map(Request::DeleteSnapshot)).collect()
 }

@@ -2,7 +2,7 @@
 //! also after their node has given up or has crashed; replies come late or not at all, and nodes stop for any length of
 //! time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::Hash;
 
 use crate::explore::{Model, Named};
@@ -52,7 +52,7 @@ pub enum Start {
 pub struct Flight {
     /// Who waits for the reply, if anybody.
     to: Option<(u8, Line)>,
-    request: Request,
+    pub request: Request,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -109,7 +109,13 @@ impl State {
         for line in [Line::Main, Line::Tidying] {
             let to = Some((number, line));
             let waits = self.answers.contains_key(&(number, line)) || self.flights.iter().any(|flight| flight.to == to);
-            if let (false, Some(request)) = (waits, self.nodes[usize::from(number)].request(line)) {
+            let node = &mut self.nodes[usize::from(number)];
+            if let (false, Some(request)) = (waits, node.request(line)) {
+                if let (Role::Reading { acknowledged, .. }, Request::Log(Call::ReadEntry(_))) =
+                    (&mut node.role, &request)
+                {
+                    *acknowledged = self.acknowledged.keys().copied().collect();
+                }
                 self.flights.push(Flight { to, request });
             }
         }
@@ -287,8 +293,7 @@ impl Model for Protocol {
             }
             Action::Read(node) => {
                 next.left.reads -= 1;
-                let acknowledged: BTreeSet<_> = state.acknowledged.keys().copied().collect();
-                next.nodes[usize::from(node)].read(acknowledged);
+                next.nodes[usize::from(node)].read();
                 asks = Some(node);
             }
             Action::Crash { node, keeps_copy } => {

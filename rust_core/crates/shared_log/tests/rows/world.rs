@@ -101,6 +101,13 @@ struct Node {
     cursor: Cursor,
     writes: Vec<u8>,
     role: Role,
+    fault: Option<Fault>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Fault {
+    BrokenHistory,
+    GaveUpWithoutReason,
 }
 
 impl Node {
@@ -136,7 +143,8 @@ impl Node {
             Role::Taking(mut take) => {
                 match take.answer(answer) {
                     Taken::Continues => self.role = Role::Taking(take),
-                    Taken::Withdrawn | Taken::Broken => {}
+                    Taken::Withdrawn => {}
+                    Taken::Broken => self.fault = Some(Fault::BrokenHistory),
                     Taken::Entries { entries, owner } => {
                         entries.iter().for_each(|entry| self.apply(entry));
                         self.role = owner.map_or(Role::Taking(take), |term| Role::Owner { term, append: None });
@@ -156,7 +164,10 @@ impl Node {
                         self.role = Role::Owner { term, append: None };
                         return entry.batch;
                     }
-                    Some(Appended::Fenced(_)) => self.restart(),
+                    Some(Appended::Fenced(by)) => {
+                        self.fault = Some(Fault::GaveUpWithoutReason).filter(|_| by <= term);
+                        self.restart();
+                    }
                 }
                 None
             }
@@ -184,6 +195,7 @@ pub struct State {
     standby: Database,
     /// It was replaced, has no standby, and answers still.
     old: Option<Database>,
+    strayed: bool,
     nodes: Vec<Node>,
     flights: Vec<Flight>,
     answers: BTreeMap<u8, Answer<u8>>,
@@ -288,6 +300,7 @@ impl Model for Protocol {
             cursor: Cursor::default(),
             writes: Vec::new(),
             role: Role::Follower,
+            fault: None,
         };
         let mut nodes: Vec<_> = (0..self.nodes).map(node).collect();
         nodes[0].role = Role::Owner { term: 1, append: None };
@@ -297,6 +310,7 @@ impl Model for Protocol {
             primary: database.clone(),
             standby: database,
             old: None,
+            strayed: false,
             nodes,
             flights: Vec::new(),
             answers: BTreeMap::new(),
@@ -396,6 +410,7 @@ impl Model for Protocol {
             }
             Action::Stray { flight } => {
                 next.left.strays -= 1;
+                next.strayed = true;
                 next.stray(flight);
             }
         }
@@ -420,6 +435,12 @@ impl Model for Protocol {
             ("no write is there twice", |state| {
                 let log = state.primary.writes();
                 log.iter().collect::<BTreeSet<_>>().len() == log.len()
+            }),
+            ("an owner gives up only to another", |state| {
+                state.nodes.iter().all(|node| node.fault != Some(Fault::GaveUpWithoutReason))
+            }),
+            ("no node finds another history, but in a database that was replaced", |state| {
+                state.strayed || state.nodes.iter().all(|node| node.fault != Some(Fault::BrokenHistory))
             }),
         ]
     }

@@ -47,13 +47,6 @@ impl Replica {
         let named = |batch: &Body| matches!(batch, Body::Write { content: Some(found), .. } if *found == name);
         self.batches.iter().any(named) && !self.batches.contains(&Body::Retire(name))
     }
-
-    fn names(&self, name: ContentName) -> bool {
-        self.batches.iter().any(|batch| match batch {
-            Body::Write { content, .. } => *content == Some(name),
-            Body::Retire(found) => *found == name,
-        })
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -467,7 +460,7 @@ impl Node {
             }
             (Tidying::List, Some(Answer::Content(names))) => {
                 let owned = if mistake == Some(Mistake::ContentOfTheCurrentTermRemoved) { term + 1 } else { term };
-                let requests = orphans(owned, names, |name| self.replica.names(name)).map(Request::DeleteContent);
+                let requests = orphans(owned, names, |name| self.replica.needs(name)).map(Request::DeleteContent);
                 self.tidying = Some(Tidying::Delete(requests.collect())).filter(has_more);
             }
             (unanswered, _) => self.tidying = Some(unanswered),

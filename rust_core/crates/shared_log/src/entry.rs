@@ -1,12 +1,13 @@
 //! Entries of the log and places in it.
 
-/// How often the log has changed its owner. 0 before the first.
+/// How often a node has put itself into the head to take the log. 0 before the first.
 pub type Term = u64;
 
 /// The number of an entry, from 0.
 pub type Position = u64;
 
-/// A random number of one append or one fence, never used twice: by it a node knows its own entry from that of another.
+/// A random number of one append or one attempt to take the log, never used for another: by it a node knows its own
+/// entry from that of another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryId(pub u128);
 
@@ -36,8 +37,8 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Goes past an entry found at `next`. False if it does not continue what the copy has: then the store holds another
-    /// history, and nothing may be concluded from it.
+    /// Goes past an entry found at `next`. False if it does not continue what the copy has: then the store holds
+    /// another history, and nothing may be concluded from it.
     pub(crate) fn advance<B>(&mut self, entry: &Entry<B>) -> bool {
         let continues = entry.previous == self.last;
         if continues {

@@ -22,7 +22,8 @@ impl<B: Clone> Append<B> {
         &self.entry
     }
 
-    /// The call to make next. It may be made again if it is not known what has become of it, but never with other bytes.
+    /// The call to make next. It may be made again if it is not known what has become of it, but never with other
+    /// bytes.
     pub fn call(&self) -> Call<B> {
         if self.looks {
             return Call::ReadEntry(self.position);

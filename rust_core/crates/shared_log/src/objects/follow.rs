@@ -6,7 +6,8 @@ use crate::entry::{Cursor, Entry};
 
 /// Reads what a copy lacks. A fence is believed only after the head was read: a node that tried to take the log may have
 /// placed it where a truncation had deleted an entry. A copy that has reached the end holds every entry that was
-/// acknowledged before the first call was made, so reads that arrived before it may be answered.
+/// acknowledged before the call was made that found nothing, so reads that arrived before that call may be answered, and
+/// no others: the head that is read after it says nothing of newer entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Follow<B> {
     cursor: Cursor,

@@ -24,7 +24,8 @@ pub struct Head {
 }
 
 impl Head {
-    /// Whether the floor is at this cursor of a copy. The entry before it may be gone, but a snapshot says which one it was.
+    /// Whether the floor is at this cursor of a copy. The entry before it may be gone, but a snapshot says which one it
+    /// was.
     pub(crate) fn begins_at(&self, cursor: Cursor) -> bool {
         self.floor == cursor.next && self.snapshots.iter().any(|snapshot| snapshot.at == cursor)
     }

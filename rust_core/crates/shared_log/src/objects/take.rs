@@ -18,8 +18,8 @@ pub struct Take<B> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step<B> {
     ReadHead,
-    /// Whether the log in the store is that of the copy: the entry before the cursor is there. Without a head there is no
-    /// log yet, so there must be no entry.
+    /// Whether the log in the store is that of the copy: the entry before the cursor is there. Without a head there is
+    /// no log yet, so there must be no entry.
     Check {
         found: Option<Tagged>,
     },
@@ -127,7 +127,8 @@ impl<B: Clone> Take<B> {
             (Step::Believe { term, fence }, Reply::Head(Some(found))) if self.is_in(found, term) => {
                 return self.pass(term, &fence);
             }
-            // Only the owner raises the floor. This node was none when it read, so what it found may be due to a truncation.
+            // Only the owner raises the floor. Another node may have been that since, so what this node found may be
+            // due to a truncation.
             (Step::Confirm { .. } | Step::Believe { .. }, Reply::Head(found)) => {
                 return if found.is_some() { Taken::Withdrawn } else { Taken::Broken };
             }

@@ -17,8 +17,8 @@ pub struct RowHead {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Statement<B> {
     ReadHead,
-    /// `WITH h AS (UPDATE head SET next = $position + 1, last = $id WHERE term = $term AND next = $position RETURNING 1)
-    /// INSERT INTO log SELECT … FROM h`
+    /// `WITH h AS (UPDATE head SET next = $position + 1, last = $id WHERE term = $term AND next = $position RETURNING
+    /// 1) INSERT INTO log SELECT … FROM h`
     Append {
         position: Position,
         entry: Entry<B>,
@@ -34,8 +34,8 @@ pub enum Statement<B> {
         seen: Term,
         owner: NodeId,
     },
-    /// `SELECT … FROM log WHERE position >= $from AND position < $to ORDER BY position`, of which any number of rows may
-    /// come, but one at least.
+    /// `SELECT … FROM log WHERE position >= $from AND position < $to ORDER BY position`. The answer may stop early, but
+    /// it has one row at least.
     Read {
         from: Position,
         to: Position,
@@ -46,7 +46,7 @@ pub enum Statement<B> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Answer<B> {
     Head(RowHead),
-    /// Committed without a warning, one row changed. The head after it.
+    /// Committed without a warning, one row changed. The head after it, which only a node that takes the log looks at.
     Changed(RowHead),
     /// Committed, no row changed.
     Unchanged,

@@ -1,5 +1,5 @@
-//! A log of objects, explored exhaustively within bounds: the state machines that a node drives, in every order in which nodes
-//! and a store can act. `ORCAS_SHARE=1`, the default, explores the large bounds as well.
+//! A log of objects, explored exhaustively within bounds: the state machines that a node drives, in every order in
+//! which nodes and a store can act. `ORCAS_SHARE=1`, the default, explores the large bounds as well.
 #![forbid(unsafe_code)]
 
 mod copies;

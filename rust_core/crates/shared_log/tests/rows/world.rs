@@ -1,5 +1,5 @@
-//! Every order in which nodes and a database can act. Statements are committed at any time after they were sent, also after
-//! their node has given up or has crashed; a commit may reach the standby or not, and the standby may take over.
+//! Every order in which nodes and a database can act. Statements are committed at any time after they were sent, also
+//! after their node has given up or has crashed; a commit may reach the standby or not, and the standby may take over.
 
 use std::collections::{BTreeMap, BTreeSet};
 

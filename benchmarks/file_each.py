@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from hosted import serve
-from orcas.app import Orcas
-from orcas.edge import Request
+from orcas.engine import Request
 from orcas.s3.dispatch import Dispatcher
+from orcas.serving.app import Orcas
 from orcas.settings.config import resolve
 
 # What an answer promises: nothing at all is stored; the page cache has it; the disk has it.

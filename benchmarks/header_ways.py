@@ -19,10 +19,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
 from hosted import serve
-from orcas.app import Orcas
-from orcas.edge import Request, Response
+from orcas.engine import Request, Response
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
+from orcas.serving.app import Orcas
 from orcas.settings.config import resolve
 from plain_headers import (
     Headers,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import uvicorn
 import uvloop
 
-from orcas.app import Orcas
+from orcas.serving.app import Orcas
 
 
 async def _serve(app: Orcas, word: str, prepare: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from orcas.control import IdentitySnapshot
-from orcas.edge import close_core, open_core
+from orcas.engine import close_core, open_core
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
 from orcas.settings.config import resolve

@@ -31,7 +31,7 @@ SUITE_VARIABLES = {
     "ORCAS_SALVAGE_SEED", "ORCAS_SHARE",
 }  # fmt: skip
 
-CORE_USERS = {"cipher.py", "diagnostics.py", "edge.py", "events.py", "store.py"}
+CORE_USERS = {"cipher.py", "diagnostics.py", "engine.py", "events.py", "store.py", "tracing.py"}
 ENVIRONMENT_USERS = {"config.py", "clients.py"}
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
 

@@ -25,7 +25,7 @@ from orcas.server import Server
 
 if TYPE_CHECKING:
     from orcas import buckets, events, instant, testing, usage
-    from orcas.app import create_app
+    from orcas.serving.app import create_app
 
 __all__ = [
     "ConfigurationError", "OrcasError", "Server", "UnavailableError", "buckets", "create_app", "events", "instant",
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> object:
         if name in ("buckets", "events", "instant", "testing", "usage"):
             return importlib.import_module(f"orcas.{name}")
         if name == "create_app":
-            return importlib.import_module("orcas.app").create_app
+            return importlib.import_module("orcas.serving.app").create_app
     except ImportError as error:
         raise InstallationError(error) from None
     raise AttributeError(f"module 'orcas' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The data path of Orcas, in Rust. Only `orcas.edge`, `orcas.s3.store` and `orcas.telemetry.diagnostics` import it."""
+"""The data path of Orcas, in Rust. `CORE_USERS` in tests/test_tidy.py lists the modules that may import it."""
 
 from collections.abc import Callable, MutableMapping, Sequence
 from os import PathLike

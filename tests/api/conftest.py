@@ -13,7 +13,7 @@ from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.signing import UNSIGNED_TRAILER, Identity, signed_headers
 
 from orcas.control import IdentitySnapshot
-from orcas.edge import Core, open_core
+from orcas.engine import Core, open_core
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
 from orcas.settings.config import resolve

@@ -12,7 +12,7 @@ from tests.api.test_admin import ROOT, URL, Client
 from tests.api.test_admin_rights import ALL, S3, Site
 from tests.fixtures.signing import Identity, signed_headers
 
-from orcas.app import Orcas
+from orcas.serving.app import Orcas
 from orcas.settings.config import resolve
 
 # What is asked about, and a request that needs nothing else.

@@ -18,8 +18,8 @@ from tests.fixtures.signing import UNSIGNED, Identity, presigned_url, signed_hea
 
 from orcas.admin.pins import PINS_MAX
 from orcas.admin.tools import MOUNT
-from orcas.app import Orcas
-from orcas.edge import Core
+from orcas.engine import Core
+from orcas.serving.app import Orcas
 from orcas.settings.config import resolve
 
 URL = "http://localhost:9000"

@@ -20,7 +20,7 @@ from tests.fixtures.signing import signed_headers
 from orcas.admin import api
 from orcas.admin.jobs import Work
 from orcas.admin.tools import MOUNT
-from orcas.app import Orcas
+from orcas.serving.app import Orcas
 from orcas.settings.config import resolve
 
 # Values of every type, and near the limits of the fields.

@@ -14,7 +14,7 @@ from tests.api.test_admin import ROOT, URL, Client, Untouched
 from tests.fixtures.signing import Identity, signed_headers
 
 from orcas.admin.rights import ACTIONS, SIGNED
-from orcas.app import Orcas
+from orcas.serving.app import Orcas
 from orcas.settings.config import resolve
 
 ALL: Final = {"Effect": "Allow", "Action": "*", "Resource": "*"}

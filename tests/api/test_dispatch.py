@@ -17,7 +17,7 @@ from orcas.s3.store import ClientDisconnectedError, DamagedObjectError, Store
 from .conftest import App
 
 if TYPE_CHECKING:
-    from orcas.edge import Core, Request
+    from orcas.engine import Core, Request
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -15,7 +15,7 @@ from tests.api.test_admin import ROOT
 from tests.fixtures.signing import signed_headers
 
 from orcas.admin import events
-from orcas.app import Orcas
+from orcas.serving.app import Orcas
 from orcas.settings.config import resolve
 
 HOST = "localhost:9000"

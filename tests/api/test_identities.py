@@ -9,7 +9,7 @@ from tests.api.conftest import KEYS, OWNER, App
 from tests.fixtures.signing import Identity
 
 from orcas.control import IdentitySnapshot
-from orcas.edge import replace_identities
+from orcas.engine import replace_identities
 
 CHANGED = dataclasses.replace(KEYS, secret_key="another-secret")
 OTHER = dataclasses.replace(KEYS, access_key="other", secret_key="other-secret")

@@ -12,8 +12,8 @@ import pytest
 from tests.api.test_admin import ROOT, Client
 from tests.fixtures.clocks import MovedClock
 
-from orcas.app import Orcas, open_store
 from orcas.process import counts as process
+from orcas.serving.app import Orcas, open_store
 from orcas.settings.config import resolve
 
 

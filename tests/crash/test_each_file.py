@@ -28,13 +28,13 @@ from tests.fixtures.signing import Identity, signed_headers
 from tests.fixtures.targets import content_of
 from tests.fixtures.waiting import wait_until
 
-from orcas.app import OpenStore, Orcas
 from orcas.control.cipher import Cipher, read_cipher
 from orcas.control.files.authority import certify
 from orcas.control.quotas import read_quotas, write_quotas
-from orcas.edge import sealer_of
+from orcas.engine import sealer_of
 from orcas.errors import UnavailableError
 from orcas.http.extensions import RESPONSE
+from orcas.serving.app import OpenStore, Orcas
 from orcas.settings.config import Settings, child_environment, resolve
 
 pytestmark = pytest.mark.crash

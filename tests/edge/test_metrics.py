@@ -15,7 +15,7 @@ from tests.fixtures.serving import Running, serving
 from tests.fixtures.signing import UNSIGNED, signed_headers
 from tests.fixtures.wire import request_head
 
-from orcas.edge import METRICS
+from orcas.engine import METRICS
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 TOKEN = "a-token-of-operators"

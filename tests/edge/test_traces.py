@@ -24,7 +24,7 @@ from tests.fixtures.serving import SECRET_KEY, Running, serving
 from tests.fixtures.waiting import wait_until
 
 from orcas.errors import ConfigurationError
-from orcas.tracing import REFUSED_STAGES, STAGES, Traces
+from orcas.telemetry.tracing import REFUSED_STAGES, STAGES, Traces
 
 CHILDREN = list(STAGES)
 # The steps of a write that is synced, and of a body that is read.

@@ -19,8 +19,8 @@ from tests.fixtures.serving import serving
 from tests.fixtures.waiting import wait_until
 
 import orcas
-from orcas import serve
 from orcas.errors import ConfigurationError
+from orcas.serving import serve
 from orcas.settings.config import Settings
 from orcas.testing import Control
 
@@ -66,7 +66,7 @@ def test_only_a_certificate_that_is_generated_or_ordered_needs_another_package(
     certificate, key = certify(tmp_path)
     assert serve.given_certificates(Settings(tls_cert_file=(certificate,), tls_key_file=(key,))) is not None
     # Nothing else imports it.
-    code = "import sys; sys.modules |= {'cryptography': None, 'acme': None}; import orcas.serve, orcas.cli.commands"
+    code = "import sys; sys.modules |= {'cryptography': None, 'acme': None}; import orcas.serving.serve, orcas.cli.commands"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

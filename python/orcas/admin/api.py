@@ -36,7 +36,7 @@ from orcas.admin.routes.tasks import add_tasks
 from orcas.admin.routes.testing import add_testing
 from orcas.admin.routes.usage import add_usage
 from orcas.admin.tools import Tools, totals_of
-from orcas.edge import Core, Refusal, StoreError
+from orcas.engine import Core, Refusal, StoreError
 from orcas.telemetry.reports import note_cause
 
 log = logging.getLogger("orcas")

@@ -11,7 +11,7 @@ from html import escape
 from typing import Any, Final
 
 from orcas.admin.rights import ACTIONS, SIGNED
-from orcas.pages import STYLE
+from orcas.http.pages import STYLE
 
 _METHODS: Final = ("get", "put", "post", "delete")
 _CODE: Final = re.compile(r"`([^`]+)`")

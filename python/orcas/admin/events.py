@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
 from orcas.admin.guard import RootOnly, refuse
-from orcas.edge import Refusal, StoreError
+from orcas.engine import Refusal, StoreError
 from orcas.http.extensions import ENDLESS, RESPONSE
 from orcas.telemetry.reports import note_cause
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive, Scope, Send
 
-    from orcas.edge import Core, EventListener, ListeningPermit
+    from orcas.engine import Core, EventListener, ListeningPermit
 
 PATH: Final = "/_orcas/events"
 _BEARER: Final = b"Bearer "

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from starlette.routing import Match, Route
 
 from orcas.admin.rights import ACTIONS, AUDITED, SIGNED
-from orcas.edge import Refusal
+from orcas.engine import Refusal
 from orcas.errors import UnavailableError
 from orcas.http.bodies import BodyError, collect, replayed
 from orcas.telemetry.reports import note_cause
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from orcas.edge import AdminCaller
+    from orcas.engine import AdminCaller
 
     # Scope, where the answer goes, status, code and message.
     Refuse = Callable[[Scope, Send, int, str, str], Awaitable[None]]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from orcas.edge import StoreError
+from orcas.engine import StoreError
 from orcas.errors import OrcasError
 
 JOBS_MAX: Final = 8

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orcas.admin.schedule import Clock, Result, Task, in_thread
 from orcas.admin.upkeep import destroy_due
-from orcas.edge import Keyring
+from orcas.engine import Keyring
 from orcas.errors import OrcasError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from orcas.admin.metering import UsageKeeper
-    from orcas.edge import Core
+    from orcas.engine import Core
     from orcas.settings.config import Settings
 
 _MINUTE: Final = 60.0

@@ -18,7 +18,7 @@ from orcas.control.database import is_damage
 from orcas.control.files.lost import note_presence
 from orcas.control.moments import Watch
 from orcas.control.usage import FAILURES, GROUPS, UsageStore, put_aside
-from orcas.edge import StoreError
+from orcas.engine import StoreError
 from orcas.errors import OrcasError
 
 # What a report says of the present, beside sums over days.

@@ -26,7 +26,7 @@ from orcas.version import orcas_version
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from orcas.edge import Surroundings, TaskNumbers
+    from orcas.engine import Surroundings, TaskNumbers
     from orcas.settings.config import Settings
     from orcas.targets.delivery import TargetCounts
     from orcas.telemetry.origins import Counts

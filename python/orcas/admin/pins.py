@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from orcas.edge import BackupPin
+    from orcas.engine import BackupPin
 
 PINS_MAX: Final = 8
 EXPIRY_SECONDS: Final = 60.0

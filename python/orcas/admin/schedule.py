@@ -17,11 +17,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from orcas.edge import StoreError
+from orcas.engine import StoreError
 from orcas.errors import OrcasError
 
 if TYPE_CHECKING:
-    from orcas.edge import TaskNumbers
+    from orcas.engine import TaskNumbers
 
 # The first run comes this long after the start, or after the interval if that is shorter: a server that is restarted often
 # gets its runs.

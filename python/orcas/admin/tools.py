@@ -17,7 +17,7 @@ from orcas.admin.metering import UsageKeeper
 from orcas.admin.pins import BackupPins
 from orcas.admin.schedule import Schedule
 from orcas.control.files import DATABASE_NAME
-from orcas.edge import CheckProgress, Core, Refusal, SealProgress
+from orcas.engine import CheckProgress, Core, Refusal, SealProgress
 from orcas.errors import OrcasError
 from orcas.targets.delivery import Deliveries
 from orcas.telemetry.watching import RequestWatch

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from orcas.control.files import KEYRING_NAMES
 from orcas.control.root import note_keyring, noted_keyring
-from orcas.edge import Keyring, StoreError
+from orcas.engine import Keyring, StoreError
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.settings.config import Settings
 

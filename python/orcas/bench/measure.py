@@ -16,13 +16,13 @@ from orcas.bench.compare import ratio
 from orcas.bench.processes import cpu_seconds, settle
 from orcas.bench.servers import Reached, Wanted, machine, running
 from orcas.bench.workload import Case, Workload
-from orcas.edge import Load
+from orcas.engine import Load
 from orcas.errors import OrcasError
 from orcas.process.descriptors import allow_files
 from orcas.version import orcas_version
 
 if TYPE_CHECKING:
-    from orcas.edge import LoadReport, LoadTarget, LoadWorkload
+    from orcas.engine import LoadReport, LoadTarget, LoadWorkload
 
 FORMAT: Final = "orcas-bench/1"
 # What is under way, how far it is, and how far it goes.

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from orcas.console.calls import CallError, Visit, admin, call, iam, object_path
 from orcas.console.documents.policies import statement
-from orcas.edge import check_policy
+from orcas.engine import check_policy
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET

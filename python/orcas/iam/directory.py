@@ -13,7 +13,7 @@ from orcas.control.identities.failures import IamError
 from orcas.control.identities.service import Identities
 from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.control.root import Root, ephemeral_root
-from orcas.edge import Access, Core, replace_identities, sealer_of
+from orcas.engine import Access, Core, replace_identities, sealer_of
 from orcas.errors import UnavailableError
 from orcas.iam.file import Declared, apply_identities
 from orcas.settings.config import Settings

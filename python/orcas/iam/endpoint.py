@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus
 
 from orcas.control.identities.failures import IamError
-from orcas.edge import Refusal, authenticate
+from orcas.engine import Refusal, authenticate
 from orcas.errors import UnavailableError
 from orcas.http.bodies import BodyError, collect
 from orcas.iam import others
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from orcas.control.identities.service import Identities
-    from orcas.edge import Core
+    from orcas.engine import Core
     from orcas.iam.directory import Directory
 
 VERSIONS: Final = {"iam": "2010-05-08", "sts": "2011-06-15"}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from orcas.admin.guard import Gatekeeper
     from orcas.admin.tools import Tools
-    from orcas.edge import AdminCaller
+    from orcas.engine import AdminCaller
 
 PREFIX: Final = "/minio/admin/"
 _VERSIONS: Final = ("v3", "v4")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orcas.control import Origin
 from orcas.control.root import Root
-from orcas.edge import Core
+from orcas.engine import Core
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -19,14 +19,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote
 
-from orcas.edge import sign
+from orcas.engine import sign
 from orcas.errors import ConfigurationError
 from orcas.settings.config import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from orcas.edge import Response
+    from orcas.engine import Response
     from orcas.settings.config import Settings
 
     # Method, path, headers, content and query.

@@ -15,12 +15,12 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from orcas.edge import Form, Postponed, Request, Response
+from orcas.engine import Form, Postponed, Request, Response
 from orcas.errors import UnavailableError
 from orcas.http.extensions import REFUSED, RESPONSE
+from orcas.http.pages import is_browser, welcome
 from orcas.http.refusals import FAILED
 from orcas.iam.others import CODE, document, other_service, sentence
-from orcas.pages import is_browser, welcome
 from orcas.s3.store import ClientDisconnectedError, DamagedObjectError, Store, disconnected
 from orcas.settings.config import KIB, MIB
 from orcas.telemetry.reports import address, bounded, report, reporting
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive, Scope, Send
 
-    from orcas.edge import Core, Description, Download, ErrorNote, Stages
+    from orcas.engine import Core, Description, Download, ErrorNote, Stages
 
     # Writes into the audit log who is about to change who may do what: operation, what it is about, ARN, access key and
     # address. Returns what says that this has failed. UnavailableError if it cannot be written.

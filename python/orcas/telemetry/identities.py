@@ -1,4 +1,4 @@
-"""The metric of damaged identities, which only Python counts: its family, as `orcas.edge.METRICS` has it, and its line."""
+"""The metric of damaged identities, which only Python counts: its family, as `orcas.engine.METRICS` has it, and its line."""
 
 from __future__ import annotations
 

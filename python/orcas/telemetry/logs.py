@@ -226,7 +226,7 @@ def configure(form: str, level: str) -> None:
     """Send every log record of this process to stderr in `form` (`auto`, `human`, `json`)."""
     logging.root.handlers = [_Output(human=form == "human" or (form == "auto" and sys.stderr.isatty()))]
     logging.root.setLevel(level.upper())
-    # uvicorn's own news (started, waiting for connections, cut off) is for its own users: `orcas.serve` tells its.
+    # uvicorn's own news (started, waiting for connections, cut off) is for its own users: `orcas.serving.serve` tells its.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     for name in ("uvicorn", "asyncio", "aiosqlite"):
         logging.getLogger(name).setLevel(logging.WARNING)

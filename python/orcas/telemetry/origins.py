@@ -1,4 +1,4 @@
-"""The metrics of origins, which only Python counts: their families, as `orcas.edge.METRICS` has them, and their lines."""
+"""The metrics of origins, which only Python counts: their families, as `orcas.engine.METRICS` has them, and their lines."""
 
 from __future__ import annotations
 

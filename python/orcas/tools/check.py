@@ -16,7 +16,7 @@ from orcas.control.database import check_database, restore_database, secure_data
 from orcas.control.files import DATABASE_NAME, NoStoreError, locked
 from orcas.control.files.lost import find_lost, give_up
 from orcas.control.root import known_owner
-from orcas.edge import CheckOptions, CheckProgress, admit, check_closed, closed_sealer, repair_closed
+from orcas.engine import CheckOptions, CheckProgress, admit, check_closed, closed_sealer, repair_closed
 from orcas.errors import ConfigurationError, UnavailableError
 from orcas.settings.config import Settings
 from orcas.tools.copies.keyring import lost_keyring

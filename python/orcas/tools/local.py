@@ -16,10 +16,10 @@ from dataclasses import replace
 
 import uvloop
 
-from orcas.app import Orcas, open_store
 from orcas.control.files import NoStoreError
 from orcas.control.files.lost import is_established
-from orcas.edge import admit
+from orcas.engine import admit
+from orcas.serving.app import Orcas, open_store
 from orcas.settings.config import Settings
 from orcas.tools.inside import LocalTransport
 from orcas.tools.session import Session
@@ -29,7 +29,7 @@ from orcas.tools.session import Session
 def opened(settings: Settings, *, keyring_required: bool = False) -> Iterator[Session]:
     """Open the store of `settings.data`, which must be one.
 
-    `keyring_required`: as of `orcas.edge.open_core`.
+    `keyring_required`: as of `orcas.engine.open_core`.
 
     Raises:
         InUseError: another process has it.

@@ -46,7 +46,7 @@ def remote(settings: Settings, url: str) -> Session:
 
 @contextlib.contextmanager
 def reached(settings: Settings, endpoint: str | None = None, *, keyring_required: bool = False) -> Iterator[Session]:
-    """A session with the store. `keyring_required`: if this process opens it; as of `orcas.edge.open_core`.
+    """A session with the store. `keyring_required`: if this process opens it; as of `orcas.engine.open_core`.
 
     Raises:
         UnavailableError: there is no store, or it cannot be opened or reached.
@@ -82,7 +82,7 @@ def through_server(settings: Settings) -> Session:
 
 def stored_pair(settings: Settings, access_key: str | None = None, secret_key: str | None = None) -> tuple[str, str]:
     """The key pair of the store in `settings.data`, as of `root_pair`; a sealed one is opened with the master key."""
-    from orcas.edge import admit, closed_sealer
+    from orcas.engine import admit, closed_sealer
 
     def keyring() -> Sealer | None:
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from orcas.errors import UnavailableError, because
 
 if TYPE_CHECKING:
-    from orcas.edge import SalvageReport
+    from orcas.engine import SalvageReport
 
 _SHOWN_MAX: Final = 20
 

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from orcas.edge import sign
+from orcas.engine import sign
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError, UsageError
 from orcas.settings.clients import client_variables
 
 if TYPE_CHECKING:
     from orcas.control.files.address import Address
-    from orcas.edge import SalvageReport
+    from orcas.engine import SalvageReport
 
 PIECE: Final = 1 << 20
 _SILENCE_SECONDS_MAX: Final = 300

@@ -20,7 +20,7 @@ from orcas.acme import keeper as module
 from orcas.acme.ca import OrderError
 from orcas.acme.keeper import ACCOUNT_NAME, CERTIFICATE_NAME, Keeper
 from orcas.acme.selfsigned import new_key, pem_of
-from orcas.edge import Front
+from orcas.engine import Front
 from orcas.errors import UnavailableError
 from orcas.http.certificate import read_certificate
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from orcas.admin.routes.snapshots import add_snapshots
-from orcas.edge import Refusal
+from orcas.engine import Refusal
 
 
 def client(refusal: Refusal | None = None) -> TestClient:

@@ -14,7 +14,7 @@ from orcas.admin.jobs import JOBS_MAX, Job, Jobs, NoThreadError, TooManyJobsErro
 from orcas.admin.pins import PINS_MAX, BackupPins, TooManyPinsError
 from orcas.admin.schedule import Schedule, Task
 from orcas.admin.tools import Tools
-from orcas.edge import StoreError
+from orcas.engine import StoreError
 
 
 def ended(job: Job) -> Job:

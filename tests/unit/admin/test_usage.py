@@ -17,7 +17,7 @@ from orcas.control import usage
 from orcas.control.files.copies import copy_database
 from orcas.control.moments import DAY_MS, Kept, Moment, Watch
 from orcas.control.usage import TooManyRowsError, UsageStore, days_between, gb_months, months
-from orcas.edge import StoreError, UsageCounts
+from orcas.engine import StoreError, UsageCounts
 from orcas.errors import UnavailableError
 
 GIB = 1 << 30

@@ -28,9 +28,9 @@ import orcas
 from orcas import errors
 from orcas.admin.upkeep import destroy_due
 from orcas.control.files.address import Address
-from orcas.edge import StoreError, _KeyringSealer, close_core
+from orcas.engine import StoreError, _KeyringSealer, close_core
 from orcas.errors import OrcasError
-from orcas.serve import _Server
+from orcas.serving.serve import _Server
 from orcas.settings.config import child_environment, resolve
 from orcas.testing import Control
 from orcas.tools.imports.requests import ObjectError
@@ -119,7 +119,7 @@ FAULTS: Final[list[tuple[str, int, str, str, Any]]] = [
         "orcas.tools.session.Session.admin",
         lambda *_: FAILED_JOB,
     ),
-    ("stats --data {store}", 69, "The store gave no answer", "orcas.app.Orcas.__call__", nothing),
+    ("stats --data {store}", 69, "The store gave no answer", "orcas.serving.app.Orcas.__call__", nothing),
     ("top --endpoint {http200}", 69, "has more than 1 bytes", "orcas.tools.samples._PAGE_MAX", 1),
     (
         "backup {out}-a --data {store}",
@@ -210,19 +210,25 @@ FAULTS: Final[list[tuple[str, int, str, str, Any]]] = [
         "orcas.tools.work.run_job",
         lambda *_, **__: SEALED,
     ),
-    ("serve --memory --tls-self-signed --port 0", 78, "package cryptography", "orcas.serve.find_spec", lambda _: None),
+    (
+        "serve --memory --tls-self-signed --port 0",
+        78,
+        "package cryptography",
+        "orcas.serving.serve.find_spec",
+        lambda _: None,
+    ),
     (
         "serve --data {new} --acme s3.test --acme-accept-terms --port 0",
         78,
         "package acme",
-        "orcas.serve.find_spec",
+        "orcas.serving.serve.find_spec",
         lambda _: None,
     ),
     (
         "ORCAS_TLS_CERT_FILE=a ORCAS_TLS_KEY_FILE=b ORCAS_TLS_CLIENT_CA_FILE=c serve --memory --port 0",
         78,
         "CA_FILE needs the package",
-        "orcas.serve.find_spec",
+        "orcas.serving.serve.find_spec",
         lambda _: None,
     ),
     (
@@ -376,7 +382,7 @@ def test_every_message_is_listed_and_provoked(
                 sentence = check(line, code, words, places, tmp_path, environ)
             assert rows(code, sentence), (line, sentence)
             provoked |= rows(code, sentence)
-        monkeypatch.setattr("orcas.serve.start_front", raising(FULL))
+        monkeypatch.setattr("orcas.serving.serve.start_front", raising(FULL))
         for code, call in library(places | {"new": str(tmp_path / "new")}):
             with pytest.raises(OrcasError) as failure:
                 call()

@@ -21,7 +21,7 @@ from tests.fixtures.tables.promql import (
     targets_of_dashboard,
 )
 
-from orcas.edge import METRICS
+from orcas.engine import METRICS
 from orcas.settings.config import PREFIX, SETTINGS, variable_name
 
 ROOT: Final = Path(__file__).parents[3]

@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 import orcas
-from orcas import edge
+from orcas import engine
 from orcas._core import IncompleteBodies
 from orcas.admin.health import watch
-from orcas.app import OpenStore, Orcas
 from orcas.control.root import Root
 from orcas.errors import ConfigurationError
+from orcas.serving.app import OpenStore, Orcas
 from orcas.settings.config import Settings, environment
 from orcas.version import orcas_version
 
@@ -192,9 +192,9 @@ async def test_a_store_in_memory_is_made_and_removed_with_the_lifespan(monkeypat
 
     def open_core(settings: Settings, snapshot: Any, **options: bool) -> Any:
         opened.append(settings.data)
-        return edge.open_core(settings, snapshot, **options)
+        return engine.open_core(settings, snapshot, **options)
 
-    monkeypatch.setattr("orcas.app.open_core", open_core)
+    monkeypatch.setattr("orcas.serving.app.open_core", open_core)
     app = orcas.create_app(memory=True)
     for _ in range(2):
         async with app.lifespan():

@@ -12,7 +12,7 @@ import pytest
 from tests.fixtures.events.certificates import certify
 
 from orcas.acme.selfsigned import stand_in
-from orcas.edge import Front
+from orcas.engine import Front
 from orcas.errors import ConfigurationError
 from orcas.http.certificate import Certificates, read_certificate
 

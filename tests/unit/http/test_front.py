@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from orcas.front import ApplicationServer, passed_on
 from orcas.http.extensions import COUNTED, ENDLESS
+from orcas.serving.front import ApplicationServer, passed_on
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from tests.unit.http.test_app import open_store
 
-from orcas.app import orcas_of
 from orcas.http.hosts import is_own
+from orcas.serving.app import orcas_of
 from orcas.settings.config import Settings
 
 OWN = [

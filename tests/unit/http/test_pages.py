@@ -12,7 +12,7 @@ from tests.fixtures.targets import Target
 
 import orcas
 from orcas.admin.docs import page
-from orcas.app import Orcas
+from orcas.serving.app import Orcas
 from orcas.settings.config import resolve
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "user-agent": "Mozilla/5.0"}

@@ -19,7 +19,7 @@ from orcas.admin.tools import Tools
 from orcas.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from orcas.edge import AccessAnswer, AdminCaller
+    from orcas.engine import AccessAnswer, AdminCaller
 
 # Questions of one request, and those who may do something in one answer.
 _QUESTIONS_MAX: Final = 100

@@ -12,7 +12,7 @@ from fastapi import FastAPI, Query
 from orcas.admin.tools import Tools
 from orcas.control.audit import verify
 from orcas.control.files.audit import Read, is_about, is_action, newest_audit, unreadable
-from orcas.edge import Refusal
+from orcas.engine import Refusal
 from orcas.errors import OrcasError, UnavailableError
 
 # Lines of one answer, and how many are looked at for it.

@@ -15,7 +15,7 @@ from orcas.admin.guard import CALLER
 from orcas.admin.routes.orders import Name, Order
 from orcas.admin.tools import Tools
 from orcas.control.identities.failures import IamError
-from orcas.edge import Refusal
+from orcas.engine import Refusal
 from orcas.errors import UnavailableError
 from orcas.iam.directory import Directory
 

@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, SecretStr
 from orcas.admin.routes.orders import Name, Order
 from orcas.admin.tools import Tools
 from orcas.admin.upkeep import check_presence
-from orcas.edge import Keyring, Refusal
+from orcas.engine import Keyring, Refusal
 from orcas.errors import ConfigurationError, UnavailableError
 from orcas.settings.config import check_setting
 from orcas.settings.values import SCRYPT_N

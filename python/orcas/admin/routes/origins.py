@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, SecretStr
 from orcas.admin.routes.orders import Name, Order
 from orcas.admin.tools import Tools
 from orcas.control import Origin
-from orcas.edge import Refusal
+from orcas.engine import Refusal
 from orcas.errors import UnavailableError
 from orcas.iam.directory import Directory
 from orcas.origins.pulling import ORIGINS_MAX, Pulls

@@ -16,7 +16,7 @@ from orcas.admin.routes.orders import Name, Order
 from orcas.admin.tools import Tools
 from orcas.control import knows_identity
 from orcas.control.quotas import read_quotas, write_quotas
-from orcas.edge import Refusal
+from orcas.engine import Refusal
 from orcas.errors import UnavailableError
 
 log = logging.getLogger("orcas")

@@ -16,7 +16,7 @@ from orcas.admin.routes.orders import Name
 from orcas.admin.tools import Tools, totals_of
 from orcas.admin.watching.about import parts, settings_table
 from orcas.admin.watching.causes import CAUSES
-from orcas.edge import Refusal
+from orcas.engine import Refusal
 from orcas.process import counts
 from orcas.telemetry.logs import kept_lines
 from orcas.version import versions

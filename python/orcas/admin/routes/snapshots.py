@@ -11,7 +11,7 @@ from fastapi import Body, FastAPI
 
 from orcas.admin.routes.orders import Name, Order
 from orcas.admin.tools import Tools
-from orcas.edge import Refusal
+from orcas.engine import Refusal
 
 log = logging.getLogger("orcas")
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import FastAPI, Query
 
 from orcas.admin.tools import Tools
-from orcas.edge import Refusal
+from orcas.engine import Refusal
 from orcas.targets.dead import DeadLetters
 
 # Dead letters in one answer.

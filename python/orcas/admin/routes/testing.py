@@ -14,7 +14,7 @@ from orcas.admin.routes.orders import Name, Order
 from orcas.admin.testing.control import TestControl
 from orcas.admin.testing.faults import Kind, Rule
 from orcas.admin.tools import Tools
-from orcas.edge import Refusal
+from orcas.engine import Refusal
 
 # A hundred years: what is further ahead has no date.
 _AHEAD_MAX: Final = 100 * 366 * 86_400_000

@@ -13,7 +13,7 @@ from fastapi import FastAPI, Query, Response
 from orcas.admin.metering import TAG, NotKeptError
 from orcas.admin.tools import Tools
 from orcas.control.usage import GROUPS, TooManyRowsError
-from orcas.edge import Refusal
+from orcas.engine import Refusal
 
 # Rows that are encoded at a time, so that other threads have their turn.
 _ROWS: Final = 500

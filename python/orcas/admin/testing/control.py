@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from orcas.admin.testing.faults import Kind, Rule, inject, path_prefix
-from orcas.edge import OPERATIONS, Core, Refusal, names_bucket
+from orcas.engine import OPERATIONS, Core, Refusal, names_bucket
 from orcas.http.extensions import RESPONSE
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive, Scope, Send
 
-    from orcas.edge import Core, Description
+    from orcas.engine import Core, Description
     from orcas.http.extensions import ReadyResponse
 
     Dispatch = Callable[[Scope, Receive, Send], Awaitable[None]]

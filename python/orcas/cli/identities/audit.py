@@ -47,7 +47,7 @@ def show(
     if context.invoked_subcommand is not None:
         return
     from orcas.control.files.audit import is_about, is_action, read_audit, unreadable
-    from orcas.edge import admit
+    from orcas.engine import admit
 
     directory = settings_of(data).data
     admit(directory)
@@ -78,7 +78,7 @@ def verify_log(data: Data = None, as_json: AsJson = False) -> None:
     """
     from orcas.control.audit import verify
     from orcas.control.files.lost import is_established
-    from orcas.edge import admit
+    from orcas.engine import admit
 
     directory = settings_of(data).data
     admit(directory)

@@ -151,7 +151,7 @@ def check(
 
         orcas policy check write-photos.json
     """
-    from orcas.edge import check_policy
+    from orcas.engine import check_policy
 
     if kind not in _KINDS:
         raise UsageError(f"--kind must be one of {', '.join(_KINDS)}, not {kind}.")
@@ -255,7 +255,7 @@ def _check_action(action: str) -> None:
 
 
 def _is_action(action: str) -> bool:
-    from orcas.edge import check_policy
+    from orcas.engine import check_policy
 
     statement = {"Effect": "Allow", "Action": action, "Resource": "*"}
     try:
@@ -266,7 +266,7 @@ def _is_action(action: str) -> bool:
 
 def _closest_action(action: str) -> str:
     """The end of a message about an unknown action: most actions are called as an operation, or as one on a version."""
-    from orcas.edge import OPERATIONS
+    from orcas.engine import OPERATIONS
 
     names = {name.lower(): name for operation in (*OPERATIONS, *_LISTS) for name in (operation, f"{operation}Version")}
     close = difflib.get_close_matches(action.rpartition(":")[2].lower(), names, n=len(names), cutoff=_SIMILARITY_MIN)

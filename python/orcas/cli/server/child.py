@@ -21,8 +21,8 @@ from orcas.process.failures import explain
 from orcas.settings.config import Resolved, resolve
 
 if TYPE_CHECKING:
-    from orcas.app import OpenStore
     from orcas.control.files.address import Address
+    from orcas.serving.app import OpenStore
 
 _POLL_SECONDS: Final = 1.0
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 if TYPE_CHECKING:
-    from orcas.app import Orcas
     from orcas.localstack.environment import Wanted
     from orcas.localstack.scripts import InitScripts
+    from orcas.serving.app import Orcas
     from orcas.settings.config import Settings
 
 _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from orcas.app import OpenStore, Orcas, orcas_of
 from orcas.errors import UnavailableError, because
 from orcas.process.descriptors import allow_files
 from orcas.process.memory import private_directory
-from orcas.serve import Announce, run
+from orcas.serving.app import OpenStore, Orcas, orcas_of
+from orcas.serving.serve import Announce, run
 from orcas.settings.config import (
     DAY_SECONDS,
     DEV_SECRET_KEY,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from orcas.control.files.address import Address
-    from orcas.edge import SalvageReport
+    from orcas.engine import SalvageReport
 
 log = logging.getLogger("orcas")
 

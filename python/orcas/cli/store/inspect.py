@@ -18,7 +18,7 @@ from orcas.telemetry.logs import quoted, visible
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from orcas.edge import Selection
+    from orcas.engine import Selection
 
 _PARTS: Final = ("log", "packs", "journal")
 _UNREADABLE: Final = "unreadable"
@@ -88,7 +88,7 @@ def inspect(
 
         orcas inspect packs                             the chunks of all packs
     """
-    from orcas.edge import inspect_files
+    from orcas.engine import inspect_files
 
     if part not in (None, *_PARTS):
         raise UsageError(f"{part} is no part of a store: name one of {', '.join(_PARTS)}.")
@@ -126,7 +126,7 @@ def inspect(
 def _store_at(data: str | None) -> Path:
     """The directory of a store, of which any part may be missing."""
     from orcas.control.files import NoStoreError
-    from orcas.edge import admit
+    from orcas.engine import admit
 
     directory = settings_of(data).data
     admit(directory)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from orcas.cli.output import Advance
-    from orcas.edge import CheckOptions
+    from orcas.engine import CheckOptions
     from orcas.tools.session import Session
 
 _SHOWN_MAX = 20

@@ -1,7 +1,7 @@
 """Whether this version of Orcas, and this user, may open the store in a directory, as far as the control data say.
 
-Asked through `orcas.edge.admit` before anything else of a store is read: what nobody here can read looks damaged to all who
-read on, and what is damaged is given up. Changes nothing, and needs no lock. Must not know the files of the engine.
+Asked through `orcas.engine.admit` before anything else of a store is read: what nobody here can read looks damaged to all
+who read on, and what is damaged is given up. Changes nothing, and needs no lock. Must not know the files of the engine.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Final
 
 from orcas.control.files import KEYRING_NAMES
 from orcas.control.root import noted_keyring
-from orcas.edge import inspect_keyring
+from orcas.engine import inspect_keyring
 from orcas.errors import UnavailableError
 from orcas.tools.copies.manifest import FORMER_KEYRING, Entry
 from orcas.tools.copies.targets import DirectoryTarget, S3Target

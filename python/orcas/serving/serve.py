@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Final
 
 import uvloop
 
-from orcas.app import OpenStore, Orcas
 from orcas.control.files.address import Address, link_to, reachable, remove_address, remove_link, write_address
-from orcas.edge import Front
+from orcas.engine import Front
 from orcas.errors import ConfigurationError, UnavailableError, because
-from orcas.front import ApplicationServer, start_front
 from orcas.http.certificate import Certificates
+from orcas.serving.app import OpenStore, Orcas
+from orcas.serving.front import ApplicationServer, start_front
 from orcas.settings.clients import server_url
 from orcas.settings.config import KIB, LETS_ENCRYPT, Settings
 from orcas.telemetry.logs import report_suppressed

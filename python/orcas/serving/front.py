@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 from starlette.requests import ClientDisconnect
 
-from orcas.edge import Front
+from orcas.engine import Front
 from orcas.http.extensions import CERTIFICATE, COUNTED, ENDLESS, ConnectionDropped
 from orcas.http.refusals import FAILED
 from orcas.settings.config import DEV_SECRET_KEY, Settings, reserved_paths
@@ -27,8 +27,8 @@ from orcas.settings.config import DEV_SECRET_KEY, Settings, reserved_paths
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from orcas.app import OpenStore
     from orcas.http.certificate import Certificates
+    from orcas.serving.app import OpenStore
 
 # Connections that wait to be accepted.
 _BACKLOG: Final = 2048

@@ -39,7 +39,7 @@ from orcas.admin.watching.history import History
 from orcas.control import IdentitySnapshot, prepared, salvaged, salvaged_root
 from orcas.control.quotas import ensure_quotas
 from orcas.control.root import Root, noted_keyring
-from orcas.edge import (
+from orcas.engine import (
     Core,
     Keyring,
     admit,
@@ -54,13 +54,13 @@ from orcas.errors import ConfigurationError, UnavailableError, because
 from orcas.http.asgi import HostedExchange
 from orcas.http.bodies import run_counted
 from orcas.http.hosts import FOREIGN, is_own
+from orcas.http.pages import POLICY, is_browser
 from orcas.iam.directory import Directory, directory_of
 from orcas.iam.endpoint import QueryEndpoint, is_query
 from orcas.iam.file import Declared, read_identities
 from orcas.localstack import paths as localstack
 from orcas.minio import paths as minio
 from orcas.origins.pulling import pulls_of
-from orcas.pages import POLICY, is_browser
 from orcas.process.memory import private_directory
 from orcas.s3.delivery import LogDelivery, create_buckets, warn_of_hidden
 from orcas.s3.dispatch import Dispatcher
@@ -69,13 +69,13 @@ from orcas.targets.delivery import Deliveries, TargetCounts
 from orcas.targets.file import check_targets, read_targets
 from orcas.telemetry.access import AccessLog
 from orcas.telemetry.reports import reporting
+from orcas.telemetry.tracing import Traces
 from orcas.telemetry.watching import RequestWatch
-from orcas.tracing import Traces
 
 if TYPE_CHECKING:
     from orcas.admin.routes.server import Around
     from orcas.admin.testing.control import TestControl
-    from orcas.edge import IncompleteBodies, SalvageReport, TaskNumbers
+    from orcas.engine import IncompleteBodies, SalvageReport, TaskNumbers
     from orcas.localstack.scripts import InitScripts
     from orcas.telemetry.origins import Counts
 
@@ -119,7 +119,7 @@ async def open_store(
     The engine comes first, because the keyring needs its id, and seals what the control store keeps. `serves`: others have
     keys. Otherwise the root has a pair of this process only, and the control store is not opened.
 
-    `keyring_required`: as of `orcas.edge.open_core`. `clock`: when periodic tasks are due.
+    `keyring_required`: as of `orcas.engine.open_core`. `clock`: when periodic tasks are due.
 
     Raises:
         ConfigurationError: the master key is missing, or is not that of the keyring.
@@ -325,9 +325,10 @@ async def _open_embedded(settings: Settings) -> AsyncIterator[OpenStore]:
 def create_app(data: str | Path | None = None, *, memory: bool = False, **settings: object) -> Orcas:
     """Orcas as an ASGI application, for an ASGI server, a test client, or an application of your own.
 
-    Any ASGI server on asyncio can run it: `uvicorn --factory orcas:create_app`, `hypercorn "orcas.app:create_app()"`,
-    `granian --interface asgi --factory orcas:create_app`. Use a single process, because only one process can open a
-    store. It also runs under `ASGITransport` of httpx and `TestClient` of FastAPI.
+    Any ASGI server on asyncio can run it: `uvicorn --factory orcas:create_app`,
+    `hypercorn "orcas.serving.app:create_app()"`, `granian --interface asgi --factory orcas:create_app`. Use a single
+    process, because only one process can open a store. It also runs under `ASGITransport` of httpx and `TestClient` of
+    FastAPI.
 
     The lifespan opens and closes the store. If another application mounts this one, its server does not run this
     lifespan, so pass it on: `FastAPI(lifespan=s3.lifespan)`.

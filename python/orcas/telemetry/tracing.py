@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from orcas.edge import Stages, Traced
+    from orcas._core import Stages, Traced
 
 # Seconds for which requests are gathered whose spans are sent at once.
 _GATHER_SECONDS: Final = 1.0

@@ -16,6 +16,7 @@ from orcas.control import IdentitySnapshot
 from orcas.engine import close_core, open_core
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
+from orcas.s3.store import Store
 from orcas.settings.config import resolve
 from processes import ACCESS_KEY, SECRET_KEY
 
@@ -40,7 +41,7 @@ class Application:
         self._core = open_core(resolved, IdentitySnapshot.of_root(_OWNER, (ACCESS_KEY, SECRET_KEY)))
 
         async def made() -> Dispatcher:
-            return Dispatcher(self._core, resolved.body_budget)
+            return Dispatcher(self._core, Store(self._core, resolved.body_budget))
 
         self._dispatcher = self._on_thread(made())
         self._exchange = wrap(self._dispatcher) if wrap else self._dispatcher

@@ -16,6 +16,7 @@ from orcas.control import IdentitySnapshot
 from orcas.engine import Core, open_core
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
+from orcas.s3.store import Store
 from orcas.settings.config import resolve
 
 OWNER = "0" * 64
@@ -62,7 +63,7 @@ class App:
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self.dispatcher = Dispatcher(core, body_budget=64 << 20)
+        self.dispatcher = Dispatcher(core, Store(core, 64 << 20))
 
     def exchange(
         self,

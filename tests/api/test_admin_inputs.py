@@ -66,8 +66,8 @@ class Site:
         self.runner.run(self.lifespan.__aenter__())
         store = self.app.store
         assert store is not None
-        assert store.tools is not None
-        self.tools = store.tools
+        assert store.parts is not None
+        self.parts, self.tools = store.parts, store.parts.tools
         self.tools.check = self._check  # type: ignore[method-assign]
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.api.test_admin import ROOT, URL, Client, Untouched
+from tests.api.test_admin import ROOT, URL, Client, untouched
 from tests.fixtures.signing import Identity, signed_headers
 
 from orcas.admin.rights import ACTIONS, SIGNED
@@ -120,8 +120,6 @@ async def test_operations_are_for_whom_policies_allow_them(site: Site) -> None:
     wrong = []
     store = site.client.app.store
     assert store is not None
-    assert store.tools is not None
-    core = store.tools.core
     for method, path in operations(site.client.app):
         action = ACTIONS.get((method, path))
         if action == SIGNED:
@@ -134,11 +132,11 @@ async def test_operations_are_for_whom_policies_allow_them(site: Site) -> None:
             await site.allow(several["everything else"][1], {"Effect": "Allow", "NotAction": action, "Resource": "*"})
             refused |= {name: several[name][0] for name in ("denied", "everything else")}
         # Nothing of the store is asked before the decision.
-        store.tools.core = Untouched(core)  # type: ignore[assignment]
+        site.client.app.store = untouched(store)
         for name, identity in refused.items():
             if await site.status(method, place(path), identity) != 403:
                 wrong.append((method, path, name))
-        store.tools.core = core
+        site.client.app.store = store
         if action is not None:
             one = several["one"][0]
             await site.allow(several["one"][1], {"Effect": "Allow", "Action": action, "Resource": "*"})
@@ -180,7 +178,7 @@ async def test_sessions_of_roles_may_what_their_policies_allow(site: Site) -> No
     arn = (await site.iam("GetRole", RoleName="watch"))["Role"]["Arn"]
     document = json.dumps({"Statement": [{"Effect": "Allow", "Action": "orcas:Get*", "Resource": "*"}]})
     await site.iam("PutRolePolicy", RoleName="watch", PolicyName="p", PolicyDocument=document)
-    directory = site.client.app.store.tools.identities  # type: ignore[union-attr]
+    directory = site.client.app.store.parts.identities  # type: ignore[union-attr]
     assert directory is not None
     identities = await directory.identities()
     caller = await site.user(ALL)

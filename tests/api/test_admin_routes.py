@@ -378,7 +378,7 @@ def must_refuse(site: Prepared, method: str, path: str, body: bytes, content_typ
 
 
 def test_every_route_has_a_row(site: Prepared) -> None:
-    routes = [route for route in admin_app(lambda: site.tools, site.app._around).routes if hasattr(route, "methods")]
+    routes = [route for route in admin_app(lambda: site.parts, site.app._around).routes if hasattr(route, "methods")]
     assert {(method, route.path) for route in routes for method in route.methods} == set(ROWS)  # type: ignore[attr-defined]
     # Nothing else takes input outside of S3. The console has tests of its own.
     paths = {route.path for route in site.app.routes if hasattr(route, "path")}

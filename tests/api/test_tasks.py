@@ -74,12 +74,12 @@ async def test_a_task_runs_at_once_and_everybody_sees_it(client: Client) -> None
     assert {task["name"]: task["runs"] for task in stats["tasks"]}["lifecycle"] == 2
     store = client.app.store
     assert store is not None
-    assert store.tools is not None
+    assert store.parts is not None
     around: Any = {
         "version": "", "connections": 0, "certificate": None, "refusals": [], "buckets_max": 1, "spans": (0, 0),
-        "targets": [], "tasks": store.tools.schedule.numbers(), "process": process.counts(),
+        "targets": [], "tasks": store.parts.schedule.numbers(), "process": process.counts(),
     }  # fmt: skip
-    page = await asyncio.to_thread(store.tools.core.metrics, True, around)
+    page = await asyncio.to_thread(store.parts.core.metrics, True, around)
     assert 'orcas_task_runs_total{task="lifecycle",result="ok"} 2\n' in page
     assert 'orcas_task_runs_total{task="lifecycle",result="failed"} 0\n' in page
     assert 'orcas_task_running{task="lifecycle"} 0\n' in page

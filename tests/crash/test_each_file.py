@@ -203,13 +203,13 @@ async def build(data: Path) -> dict[str, Image]:
     app = Orcas(settings_of(data))
     async with app.router.lifespan_context(app):
         assert app.store is not None
-        assert app.store.tools is not None
+        assert app.store.parts is not None
         assert (await ask(app.store, "PUT", BUCKET)).status == 200
         await put(app.store, "a-tiny", "b-small", "c-chunks")
-        assert app.store.tools.identities is not None
-        await (await app.store.tools.identities.identities()).perform("CreateUser", {"UserName": "user"})
+        assert app.store.parts.identities is not None
+        await (await app.store.parts.identities.identities()).perform("CreateUser", {"UserName": "user"})
         certify(data, ["localhost"])
-        cipher = read_cipher(data, sealer_of(app.store.tools.core))
+        cipher = read_cipher(data, sealer_of(app.store.parts.core))
         write_quotas(data, QUOTAS)
     assert cipher is not None
     add_identity(data, cipher)

@@ -385,8 +385,8 @@ async def test_a_start_recognises_an_older_keyring(data: Path, caplog: pytest.Lo
         caplog.clear()
         async with app.lifespan():
             assert app.store is not None
-            assert app.store.tools is not None
-            opened = app.store.tools.core.keyring()
+            assert app.store.parts is not None
+            opened = app.store.parts.core.keyring()
             assert isinstance(opened, Keyring)
             assert ("the store has had generation 3" in caplog.text) is warned
             if not warned:
@@ -403,9 +403,9 @@ async def test_the_upkeep_destroys_what_is_due_and_repeats_what_failed(
     app = orcas.create_app(data=data, master_key=KEY)
     async with app.lifespan():
         assert app.store is not None
-        assert app.store.tools is not None
-        schedule = app.store.tools.schedule
-        opened = app.store.tools.core.keyring()
+        assert app.store.parts is not None
+        schedule = app.store.parts.schedule
+        opened = app.store.parts.core.keyring()
         assert isinstance(opened, Keyring)
         # No file can take the place of a directory.
         (data / "keyring.copy").unlink()

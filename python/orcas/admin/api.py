@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import Body, FastAPI, Request
@@ -20,8 +21,9 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from orcas.admin.guard import Audit, RootOnly
-from orcas.admin.jobs import Job
-from orcas.admin.pins import TooManyPinsError
+from orcas.admin.jobs import Job, Jobs
+from orcas.admin.parts import Parts
+from orcas.admin.pins import BackupPins, TooManyPinsError
 from orcas.admin.routes.access import add_access
 from orcas.admin.routes.audit import add_audit
 from orcas.admin.routes.identities import add_identities
@@ -29,14 +31,16 @@ from orcas.admin.routes.keys import add_keys
 from orcas.admin.routes.orders import Name, Order
 from orcas.admin.routes.origins import add_origins
 from orcas.admin.routes.quotas import add_quotas
-from orcas.admin.routes.server import Around, add_server
+from orcas.admin.routes.server import Around, add_server, add_watching
 from orcas.admin.routes.snapshots import add_snapshots
 from orcas.admin.routes.targets import add_targets
 from orcas.admin.routes.tasks import add_tasks
 from orcas.admin.routes.testing import add_testing
 from orcas.admin.routes.usage import add_usage
+from orcas.admin.schedule import Schedule
 from orcas.admin.tools import Tools, totals_of
 from orcas.engine import Core, Refusal, StoreError
+from orcas.iam.directory import Directory
 from orcas.telemetry.reports import note_cause
 
 log = logging.getLogger("orcas")
@@ -78,38 +82,54 @@ class MoveBody(Order):
     overwrite: bool = False
 
 
-def admin_app(tools: Callable[[], Tools], around: Callable[[], Around]) -> FastAPI:
-    """The application to be mounted at `MOUNT`."""
+def admin_app(parts: Callable[[], Parts], around: Callable[[], Around]) -> FastAPI:
+    """The application to be mounted at `MOUNT`. `parts` and `around` are called for each request."""
+
+    def core() -> Core:
+        return parts().core
+
+    def identities() -> Directory | None:
+        return parts().identities
+
+    def data() -> Path | None:
+        return parts().directory
+
+    def schedule() -> Schedule:
+        return parts().schedule
+
+    def tools() -> Tools:
+        return parts().tools
 
     def audit() -> Audit | None:
-        identities = tools().identities
-        return None if identities is None else identities.audit
+        known = identities()
+        return None if known is None else known.audit
 
     def routes() -> list[BaseRoute]:
         return app.routes
 
     app = FastAPI(
         title="Orcas administration", docs_url=None, redoc_url=None, openapi_url=None, responses=_REFUSALS,
-        middleware=[Middleware(RootOnly, gatekeeper=lambda: tools().core, routes=routes, audit=audit)],
+        middleware=[Middleware(RootOnly, gatekeeper=core, routes=routes, audit=audit)],
         # A redirect would be no JSON, and its target would need another signature.
         redirect_slashes=False,
     )  # fmt: skip
     _add_errors(app)
-    add_access(app, tools)
-    _add_work(app, tools)
-    _add_jobs(app, tools)
-    _add_pins(app, tools)
-    add_snapshots(app, tools)
-    add_targets(app, tools)
-    add_tasks(app, tools)
-    add_keys(app, tools)
-    add_identities(app, tools)
-    add_audit(app, tools)
-    add_usage(app, tools)
-    add_server(app, tools, around)
-    add_quotas(app, tools)
-    add_origins(app, tools)
-    add_testing(app, tools)
+    add_access(app, identities)
+    _add_work(app, core, schedule, tools)
+    _add_jobs(app, lambda: tools().jobs)
+    _add_pins(app, core, lambda: parts().pins)
+    add_snapshots(app, core)
+    add_targets(app, lambda: parts().deliveries)
+    add_tasks(app, schedule, tools)
+    add_keys(app, core, data)
+    add_identities(app, identities)
+    add_audit(app, data)
+    add_usage(app, lambda: parts().usage)
+    add_watching(app, lambda: parts().watch, around)
+    add_server(app, core, identities, data, around)
+    add_quotas(app, core, data)
+    add_origins(app, core, identities, lambda: parts().pulls)
+    add_testing(app, lambda: parts().testing, schedule)
     return app
 
 
@@ -148,18 +168,20 @@ def _stats(core: Core) -> dict[str, Any]:
     }
 
 
-def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def _add_work(
+    app: FastAPI, core: Callable[[], Core], schedule: Callable[[], Schedule], tools: Callable[[], Tools]
+) -> None:
     # A coroutine, because the table of tasks belongs to the loop; the store is asked in a thread.
     @app.get("/stats")
     async def stats() -> dict[str, Any]:
         """What the store holds, the space it uses, what was reclaimed, what has expired, and the periodic tasks."""
-        return {**await asyncio.to_thread(_stats, tools().core), "tasks": tools().schedule.describe()}
+        return {**await asyncio.to_thread(_stats, core()), "tasks": schedule().describe()}
 
     # Not coroutines where the store is asked: that may wait for the disk, so FastAPI does it in a thread.
     @app.get("/scrub")
     def scrub() -> dict[str, Any]:
         """The progress of the background scrub, and what it found."""
-        return dict(tools().core.scrub_progress())
+        return dict(core().scrub_progress())
 
     @app.post("/gc", status_code=202)
     def gc() -> dict[str, Any]:
@@ -196,9 +218,9 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
         return moved
 
 
-def _add_jobs(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def _add_jobs(app: FastAPI, known: Callable[[], Jobs]) -> None:
     def found(name: str) -> Job:
-        job = tools().jobs.find(name)
+        job = known().find(name)
         if job is None:
             raise Refusal(404, "NoSuchJob", "There is no job with this id, or it has expired.")
         return job
@@ -206,7 +228,7 @@ def _add_jobs(app: FastAPI, tools: Callable[[], Tools]) -> None:
     @app.get("/jobs")
     def jobs() -> dict[str, Any]:
         """All jobs, the newest first: those that run, and those that ended within the hour."""
-        return {"jobs": [job.describe() for job in tools().jobs.all()]}
+        return {"jobs": [job.describe() for job in known().all()]}
 
     @app.get("/jobs/{name}")
     def job(name: str) -> dict[str, Any]:
@@ -218,7 +240,7 @@ def _add_jobs(app: FastAPI, tools: Callable[[], Tools]) -> None:
         """Cancel a running job, or remove a finished one."""
         job = found(name)
         if job.state != "running":
-            tools().jobs.remove(job)
+            known().remove(job)
         elif job.work.cancel is None:
             raise Refusal(409, "NotCancellable", f"A {job.kind} under way ends by itself.")
         else:
@@ -227,7 +249,7 @@ def _add_jobs(app: FastAPI, tools: Callable[[], Tools]) -> None:
         return job.describe()
 
 
-def _add_pins(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def _add_pins(app: FastAPI, core: Callable[[], Core], pins: Callable[[], BackupPins]) -> None:
     def known(done: bool) -> dict[str, Any]:
         if not done:
             raise Refusal(404, "NoSuchBackupPin", "There is no backup pin with this id. It may have expired.")
@@ -238,16 +260,16 @@ def _add_pins(app: FastAPI, tools: Callable[[], Tools]) -> None:
     async def take() -> dict[str, Any]:
         """Take a backup pin: the files of this point in time stay for 60 seconds, unless it is renewed."""
         try:
-            return await tools().pins.take(tools().core.pin_for_backup)
+            return await pins().take(core().pin_for_backup)
         except TooManyPinsError:
             raise Refusal(503, "TooManyBackupPins", "There are too many backup pins.") from None
 
     @app.put("/backup-pins/{name}")
     async def renew(name: str) -> dict[str, Any]:
         """Renew a backup pin for another 60 seconds."""
-        return known(tools().pins.renew(name))
+        return known(pins().renew(name))
 
     @app.delete("/backup-pins/{name}")
     async def release(name: str) -> dict[str, Any]:
         """Release a backup pin."""
-        return known(tools().pins.release(name))
+        return known(pins().release(name))

@@ -56,6 +56,7 @@ class Reader:
     def __init__(
         self,
         settings: Settings,
+        *,
         page: Callable[[], Page],
         connections: Callable[[], int],
         refusals: Callable[[], Mapping[str, int]],

@@ -1,4 +1,4 @@
-"""The operator's tools of an open store, without HTTP: jobs, backup pins, and reports in a form for JSON.
+"""What an operator has done to an open store, without HTTP: work for jobs, and reports in a form for JSON.
 
 A server has them from its start on, so nothing here imports FastAPI or pydantic.
 """
@@ -9,23 +9,16 @@ import asyncio
 import base64
 import threading
 from concurrent.futures import CancelledError, Future
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from orcas.admin.jobs import Jobs, NoThreadError, TooManyJobsError, Work
-from orcas.admin.metering import UsageKeeper
-from orcas.admin.pins import BackupPins
 from orcas.admin.schedule import Schedule
 from orcas.control.files import DATABASE_NAME
 from orcas.engine import CheckProgress, Core, Refusal, SealProgress
 from orcas.errors import OrcasError
-from orcas.targets.delivery import Deliveries
-from orcas.telemetry.watching import RequestWatch
 
 if TYPE_CHECKING:
-    from orcas.admin.testing.control import TestControl
     from orcas.iam.directory import Directory
-    from orcas.origins.pulling import Pulls
 
 # What those are told who want to seal something.
 NO_MASTER_KEY: Final = (
@@ -37,52 +30,20 @@ MOUNT: Final = "/_orcas/admin"
 
 
 class Tools:
-    """The tools of one open store, and what they have under way. Made on the event loop that serves them."""
+    """The operator's tools of one open store, and their jobs. Made on the event loop that serves them.
 
-    def __init__(
-        self,
-        core: Core,
-        move_objects_max: int,
-        deliveries: Deliveries,
-        schedule: Schedule,
-        watch: RequestWatch,
-        usage: UsageKeeper | None = None,
-        directory: Path | None = None,
-        testing: TestControl | None = None,
-        identities: Directory | None = None,
-    ) -> None:
-        self.core = core
-        # What fetches objects that buckets lack. Set before the first request.
-        self.pulls: Pulls | None = None
-        # The newest requests, while somebody watches.
-        self.watch = watch
-        # Of a store in memory.
-        self.testing = testing
-        # None for a store that is open for salvage.
-        self.identities = identities
-        # That of the store, unless it is open for salvage.
-        self.directory = directory
-        # None if usage is not kept.
-        self.usage = usage
-        self.deliveries = deliveries
-        self.schedule = schedule
+    `identities`: None for a store that is open for salvage.
+    """
+
+    def __init__(self, core: Core, schedule: Schedule, identities: Directory | None, *, move_objects_max: int) -> None:
+        self._core = core
+        self._schedule = schedule
+        self._identities = identities
         self._loop = asyncio.get_running_loop()
         self._move_objects_max = move_objects_max
         self.jobs = Jobs()
         # Held by the job that seals what is stored.
         self._sealing = threading.Lock()
-        self.pins = BackupPins()
-
-    async def cancel(self) -> None:
-        """Called before the store is closed: no new work begins, checks and backup pins end."""
-        self.pins.close()
-        if self.pulls is not None:
-            await self.pulls.close()
-        await asyncio.to_thread(self.jobs.cancel)
-
-    async def join(self) -> None:
-        """Called after the store is closed: wait for the remaining jobs."""
-        await asyncio.to_thread(self.jobs.join)
 
     def start(self, kind: str, work: Work) -> dict[str, Any]:
         """Begin a job.
@@ -104,10 +65,10 @@ class Tools:
         """The work of a reclamation. The background thread may have done most of it already."""
 
         def run() -> dict[str, Any]:
-            done = dict(self.core.reclaim(compact))
-            return {**done, "since_start": dict(self.core.reclaim_progress()["total"])}
+            done = dict(self._core.reclaim(compact))
+            return {**done, "since_start": dict(self._core.reclaim_progress()["total"])}
 
-        return Work(run, lambda: dict(self.core.reclaim_progress()))
+        return Work(run, lambda: dict(self._core.reclaim_progress()))
 
     def seal(self) -> Work:
         """The work of sealing what was stored without encryption. Cancelled, it keeps what it has done.
@@ -115,7 +76,7 @@ class Tools:
         Raises:
             Refusal: there is no master key.
         """
-        maintenance = self.core.maintenance()
+        maintenance = self._core.maintenance()
         if not maintenance.can_seal():
             raise Refusal(400, "NoMasterKey", NO_MASTER_KEY)
         progress = SealProgress()
@@ -142,7 +103,7 @@ class Tools:
         Raises:
             Refusal: nothing was moved.
         """
-        objects, size = self.core.move_prefix(source, target, overwrite, self._move_objects_max)
+        objects, size = self._core.move_prefix(source, target, overwrite, self._move_objects_max)
         return {"objects": objects, "bytes": size}
 
     def task(self, name: str) -> Work:
@@ -151,7 +112,7 @@ class Tools:
         Raises:
             Refusal: there is none of that name.
         """
-        task = self.schedule.find(name)
+        task = self._schedule.find(name)
         if task is None:
             raise Refusal(
                 404,
@@ -162,7 +123,7 @@ class Tools:
         left: Future[None] = Future()
 
         def run() -> dict[str, Any]:
-            asked = asyncio.run_coroutine_threadsafe(self.schedule.run(name), self._loop)
+            asked = asyncio.run_coroutine_threadsafe(self._schedule.run(name), self._loop)
             # At once, if that was before.
             left.add_done_callback(lambda _: asked.cancel())
             try:
@@ -180,9 +141,9 @@ class Tools:
         progress = CheckProgress()
 
         def run() -> dict[str, Any]:
-            report = readable(self.core.check(progress, read_content, threads, bytes_per_sec))
+            report = readable(self._core.check(progress, read_content, threads, bytes_per_sec))
             # The database of identities is damaged on the disk as long as it is not what is in memory.
-            found = [] if self.identities is None else self.identities.damaged()
+            found = [] if self._identities is None else self._identities.damaged()
             damage = f"{DATABASE_NAME} is damaged" if DATABASE_NAME in found else None
             return {**report, "damaged_identities": damage, "denied": [name for name in found if name != DATABASE_NAME]}
 

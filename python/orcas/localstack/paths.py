@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import time
 import uuid
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,8 +22,8 @@ PREFIX: Final = "/_localstack"
 _EDITION: Final = "orcas"
 
 
-def router(scripts: Callable[[], InitScripts | None]) -> APIRouter:
-    """The routes. `scripts` is called for each request; None: there are none."""
+def router(scripts: InitScripts | None) -> APIRouter:
+    """The routes. `scripts`: the init scripts of the server, if it has any."""
     routes = APIRouter(tags=["localstack"])
     began, session = time.monotonic(), str(uuid.uuid4())
 
@@ -43,15 +42,13 @@ def router(scripts: Callable[[], InitScripts | None]) -> APIRouter:
 
     async def init() -> dict[str, Any]:
         """How far the init scripts are."""
-        found = scripts()
-        return {"completed": dict.fromkeys(STAGES, True), "scripts": []} if found is None else found.shown()
+        return {"completed": dict.fromkeys(STAGES, True), "scripts": []} if scripts is None else scripts.shown()
 
     async def stage(stage: str) -> JSONResponse:
         """How far the init scripts of a stage are."""
-        found = scripts()
         if stage.upper() not in STAGES:
             return JSONResponse({"error": f"There is no stage {stage[:40]}."}, 404)
-        return JSONResponse({"completed": True, "scripts": []} if found is None else found.shown(stage.upper()))
+        return JSONResponse({"completed": True, "scripts": []} if scripts is None else scripts.shown(stage.upper()))
 
     for path, answer in (("health", health), ("info", info), ("init", init), ("init/{stage}", stage)):
         routes.add_api_route(f"/{path}", answer, methods=["GET", "HEAD"], response_model=None)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from orcas.admin.guard import Gatekeeper
-    from orcas.admin.tools import Tools
+    from orcas.admin.parts import Parts
     from orcas.engine import AdminCaller
 
 PREFIX: Final = "/minio/admin/"
@@ -99,14 +99,14 @@ class _Repeated:
 
 
 class MinioAdmin:
-    """The ASGI application below `/minio/admin/`. `tools` and `root` are called for each request."""
+    """The ASGI application below `/minio/admin/`. `parts` and `root` are called for each request."""
 
-    def __init__(self, tools: Callable[[], Tools], root: Callable[[], Root]) -> None:
-        self._tools = tools
+    def __init__(self, parts: Callable[[], Parts], root: Callable[[], Root]) -> None:
+        self._parts = parts
         self._root = root
         # Deriving a key takes 64 MiB.
         self._turn = asyncio.Lock()
-        repeated = _Repeated(lambda: tools().core)
+        repeated = _Repeated(lambda: parts().core)
         self._guarded = RootOnly(self._answer, lambda: repeated, _refuse)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -163,7 +163,7 @@ class MinioAdmin:
 
     async def perform(self, action: str, scope: Scope, **parameters: Any) -> dict[str, Any]:
         """The answer of an action of IAM, by root."""
-        identities = self._tools().identities
+        identities = self._parts().identities
         if identities is None:
             raise OrderError(409, "NoIdentities", "A store that is open for salvage has no identities but root.")
         client = scope.get("client")
@@ -172,14 +172,14 @@ class MinioAdmin:
 
     async def perform_all(self, steps: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Actions of IAM, by root: all of them or none."""
-        identities = self._tools().identities
+        identities = self._parts().identities
         if identities is None:
             raise OrderError(409, "NoIdentities", "A store that is open for salvage has no identities but root.")
         await (await identities.identities()).perform_all(list(steps))
 
     async def stats(self) -> dict[str, Any]:
         """What `mc admin info` shows."""
-        stats = await asyncio.to_thread(self._tools().core.stats)
+        stats = await asyncio.to_thread(self._parts().core.stats)
         server = {"state": "online", "endpoint": "orcas", "version": f"orcas {orcas_version()}", "drives": []}
         return {
             "mode": "online",

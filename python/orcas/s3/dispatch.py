@@ -72,20 +72,34 @@ class Dispatcher:
     Made on the event loop that it serves.
     """
 
-    def __init__(self, core: Core, body_budget: int, audit: Audit | None = None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        store: Store,
+        *,
+        audit: Audit | None = None,
+        listen: Callable[[Scope, Receive, Send, str | None], Awaitable[None]] | None = None,
+        console: bool = False,
+        origins: Origins | None = None,
+    ) -> None:
+        """Answer requests with `store`, which is closed with this.
+
+        Args:
+            core: the engine.
+            store: the same engine as coroutines.
+            audit: writes the audit log.
+            listen: answers MinIO's ListenBucketNotification.
+            console: whether there is a web console, to which the page for browsers leads.
+            origins: fetches objects that are not here.
+        """
         self._core = core
         self._mount_length = 0
         self._describe: Callable[..., Description] = core.describe
-        self._store = Store(core, body_budget)
-        self.wait_for_events = self._store.wait_for_events
-        self.strangers = self._store.strangers
-        # Answers MinIO's ListenBucketNotification. Set before the first request.
-        self.listen: Callable[[Scope, Receive, Send, str | None], Awaitable[None]] | None = None
+        self._store = store
+        self._listen = listen
         self._audit = audit
-        # Whether there is a web console, to which the page for browsers leads. Set before the first request.
-        self.console = False
-        # Fetches objects that are not here. Set before the first request.
-        self.origins: Origins | None = None
+        self._console = console
+        self._origins = origins
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
 
     def below(self, mount_length: int) -> Dispatcher:
@@ -110,8 +124,8 @@ class Dispatcher:
                     admission = await self._store.accepted(admission)
                 if isinstance(admission, Request):
                     response = await self._execute(admission, scope, receive)
-                    if response.lacks_object and self.origins is not None:
-                        admission, response = await self._pulled(self.origins, admission, response, scope)
+                    if response.lacks_object and self._origins is not None:
+                        admission, response = await self._pulled(self._origins, admission, response, scope)
                         response = response or await self._answered(admission, receive)
                 elif isinstance(admission, Form):
                     execute = functools.partial(self._execute, scope=scope)
@@ -157,7 +171,7 @@ class Dispatcher:
             refusal = self._core.refusal(scope["method"], scope["raw_path"], CODE, sentence(other))
             return refusal, document(scope, other)
         if response.status == _FORBIDDEN and scope["raw_path"] == b"/" and _is_visit(scope):
-            return response, welcome(response.headers, console=self.console)
+            return response, welcome(response.headers, console=self._console)
         return response, None
 
     async def _pulled(
@@ -235,13 +249,13 @@ class Dispatcher:
     async def _listens(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Answer the request if it is MinIO's ListenBucketNotification."""
         names = [pair.partition(b"=")[0] for pair in scope["query_string"].split(b"&")]
-        if scope["method"] != "GET" or b"events" not in names or self.listen is None:
+        if scope["method"] != "GET" or b"events" not in names or self._listen is None:
             return False
         asked = self._describe(scope)
         # A request for a page of a website is described by its bucket alone.
         if asked["key"] or (asked["operation"] is None and asked["access_key"] is None):
             return False
-        await self.listen(scope, receive, reporting(log, scope, send), asked["bucket"])
+        await self._listen(scope, receive, reporting(log, scope, send), asked["bucket"])
         return True
 
     async def _send_pieces(self, download: Download, scope: Scope, receive: Receive, send: Send) -> None:

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
@@ -32,7 +32,9 @@ from orcas.admin import docs, health, metrics
 from orcas.admin.events import PATH, EventStreams
 from orcas.admin.maintenance import tasks_of
 from orcas.admin.metering import UsageKeeper
-from orcas.admin.schedule import Clock, Schedule, SystemClock
+from orcas.admin.parts import Parts
+from orcas.admin.pins import BackupPins
+from orcas.admin.schedule import Clock, Schedule, SystemClock, Task
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.admin.watching.history import History
@@ -60,12 +62,13 @@ from orcas.iam.endpoint import QueryEndpoint, is_query
 from orcas.iam.file import Declared, read_identities
 from orcas.localstack import paths as localstack
 from orcas.minio import paths as minio
-from orcas.origins.pulling import pulls_of
+from orcas.origins.pulling import Pulls, pulls_of
 from orcas.process.memory import private_directory
 from orcas.s3.delivery import LogDelivery, create_buckets, warn_of_hidden
 from orcas.s3.dispatch import Dispatcher
+from orcas.s3.store import Store
 from orcas.settings.config import DEV_SECRET_KEY, Settings, reserved_paths, resolve
-from orcas.targets.delivery import Deliveries, TargetCounts
+from orcas.targets.delivery import Deliveries
 from orcas.targets.file import check_targets, read_targets
 from orcas.telemetry.access import AccessLog
 from orcas.telemetry.reports import reporting
@@ -75,18 +78,17 @@ from orcas.telemetry.watching import RequestWatch
 if TYPE_CHECKING:
     from orcas.admin.routes.server import Around
     from orcas.admin.testing.control import TestControl
-    from orcas.engine import IncompleteBodies, SalvageReport, TaskNumbers
+    from orcas.engine import IncompleteBodies, SalvageReport
     from orcas.localstack.scripts import InitScripts
-    from orcas.telemetry.origins import Counts
 
 Dispatch = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger("orcas.control")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenStore:
-    """What the application uses of an open store: the S3 dispatcher, health, the root identity, and the operator's tools."""
+    """What the application uses of an open store: the S3 dispatcher, health, the root identity, and the parts."""
 
     dispatch: Dispatch
     health: Callable[[], health.StoreHealth]
@@ -95,7 +97,8 @@ class OpenStore:
     strangers: IncompleteBodies
     # The dispatcher of an application that is mounted under a path: `Dispatcher.below`.
     below: Callable[[int], Dispatch] | None = None
-    tools: Tools | None = None
+    # For the admin API, the console and the listener.
+    parts: Parts | None = None
     # What opening the store involved, for the log.
     opening: Mapping[str, object] = field(default_factory=dict)
     # The findings, if the store is open for salvage.
@@ -205,62 +208,108 @@ async def _assembled(
 ) -> AsyncIterator[OpenStore]:
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
-        dispatcher = Dispatcher(core, settings.body_budget, None if directory is None else directory.audit)
-        delivery = LogDelivery(core.request_logs(), dispatcher.perform, settings, root)
-        targets = read_targets(settings.event_targets_file) if delivers else {}
-        deliveries = Deliveries(core, targets, settings.data)
-        usage = None
-        if report is None:
-            core.usage().set_owner_quotas([(owner, *quota) for owner, quota in ensure_quotas(settings.data).items()])
-            if settings.usage_interval_sec:
-                usage = UsageKeeper(core.usage(), settings.data, settings.usage_retention_days, settings.prices())
-        place = settings.data if report is None else None
-        # Otherwise only a report opens the file of usage.
-        kept = usage if serves else None
-        clock = clock or SystemClock()
-        tasks = tasks_of(core, settings, kept, clock, keyring=delivers) if report is None else []
-        schedule = Schedule(tasks, clock)
-        testing = _test_control(core, settings)
-        logs = core.request_logs()
-        watch = RequestWatch(logs if settings.access_log is None else None, logs)
-        tools = Tools(core, settings.move_objects_max, deliveries, schedule, watch, usage, place, testing, directory)
-        tools.pulls = dispatcher.origins = await pulls_of(core, dispatcher, root, settings, directory, serves=serves)
-        streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
-        dispatcher.listen, dispatcher.console = streams.listen, settings.console
+        logs, store = core.request_logs(), Store(core, settings.body_budget)
+        streams = EventStreams(core, store.wait_for_events, settings.events_token)
+
+        async def to_s3(scope: Scope, receive: Receive, send: Send) -> None:
+            await dispatcher(scope, receive, send)
+
+        # Fetched objects are stored through the dispatcher, which asks for them.
+        pulls = await pulls_of(core, to_s3, root, settings, directory, serves=serves)
+        audit = None if directory is None else directory.audit
+        dispatcher = Dispatcher(
+            core, store, audit=audit, listen=streams.listen, console=settings.console, origins=pulls
+        )
+        delivery = LogDelivery(logs, dispatcher.perform, settings, root)
+        parts = _parts(
+            core, settings, pulls, directory, clock or SystemClock(), delivers=delivers, serves=serves, report=report
+        )
         traces = None if settings.traces_endpoint is None else Traces(settings.traces_endpoint, logs)
-        spans = traces.counts if traces is not None else lambda: (0, 0)
         looking, delivering = map(asyncio.create_task, (health.watch(core.health), delivery.run()))
         try:
-            deliveries.start()
+            parts.deliveries.start()
             # A command that only looks removes nothing.
             if serves:
-                schedule.start()
+                parts.schedule.start()
                 if report is None:
                     await create_buckets(settings, root, dispatcher.perform)
                     await warn_of_hidden(settings, root, dispatcher.perform)
-            dispatch, below = _dispatch(dispatcher, testing)
-            iam = None if directory is None else QueryEndpoint(core, directory)
-            shared = core.health, root, dispatcher.strangers
-            yield OpenStore(dispatch, *shared, below, tools, opening, report, streams, iam, spans)
+            dispatch, below = _dispatch(dispatcher, parts.testing)
+            yield OpenStore(
+                dispatch=dispatch,
+                below=below,
+                health=core.health,
+                root=root,
+                strangers=store.strangers,
+                parts=parts,
+                opening=opening,
+                salvage=report,
+                streams=streams,
+                iam=None if directory is None else QueryEndpoint(core, directory),
+                spans=(lambda: (0, 0)) if traces is None else traces.counts,
+            )
         finally:
             streams.close()
-            await asyncio.to_thread(watch.stop)
-            await asyncio.to_thread(deliveries.close)
+            await asyncio.to_thread(parts.watch.stop)
+            await asyncio.to_thread(parts.deliveries.close)
             looking.cancel()
             delivering.cancel()
             await asyncio.gather(delivering, return_exceptions=True)
             await delivery.deliver_all()
-            await schedule.stop()
-            if usage is not None:
-                await usage.close()
-            await tools.cancel()
+            await _stop_work(parts)
             dispatcher.close()
             if traces is not None:
                 await asyncio.to_thread(traces.close)
     finally:
         await asyncio.to_thread(close_core, core)
-    await schedule.join()
-    await tools.join()
+    await parts.schedule.join()
+    await asyncio.to_thread(parts.tools.jobs.join)
+
+
+def _parts(
+    core: Core,
+    settings: Settings,
+    pulls: Pulls,
+    directory: Directory | None,
+    clock: Clock,
+    *,
+    delivers: bool,
+    serves: bool,
+    report: SalvageReport | None,
+) -> Parts:
+    """The parts of a store for the admin API. A store that is open for salvage has a report, no tasks and no usage."""
+    usage: UsageKeeper | None = None
+    tasks: list[Task] = []
+    if report is None:
+        core.usage().set_owner_quotas([(owner, *quota) for owner, quota in ensure_quotas(settings.data).items()])
+        if settings.usage_interval_sec:
+            usage = UsageKeeper(core.usage(), settings.data, settings.usage_retention_days, settings.prices())
+        # In a command, only a report opens the file of usage.
+        tasks = tasks_of(core, settings, usage if serves else None, clock, keyring=delivers)
+    schedule, logs = Schedule(tasks, clock), core.request_logs()
+    return Parts(
+        core=core,
+        tools=Tools(core, schedule, directory, move_objects_max=settings.move_objects_max),
+        pins=BackupPins(),
+        schedule=schedule,
+        deliveries=Deliveries(core, read_targets(settings.event_targets_file) if delivers else {}, settings.data),
+        pulls=pulls,
+        watch=RequestWatch(logs if settings.access_log is None else None, logs),
+        usage=usage,
+        directory=settings.data if report is None else None,
+        identities=directory,
+        testing=_test_control(core, settings),
+    )
+
+
+async def _stop_work(parts: Parts) -> None:
+    """End what works on the store, before it is closed. Jobs that cannot be cancelled end after it."""
+    await parts.schedule.stop()
+    if parts.usage is not None:
+        await parts.usage.close()
+    parts.pins.close()
+    await parts.pulls.close()
+    await asyncio.to_thread(parts.tools.jobs.cancel)
 
 
 def _test_control(core: Core, settings: Settings) -> TestControl | None:
@@ -282,10 +331,10 @@ def _dispatch(dispatcher: Dispatcher, testing: TestControl | None) -> tuple[Disp
 @asynccontextmanager
 async def _access_log(store: OpenStore, settings: Settings) -> AsyncIterator[AccessLog | None]:
     """Write the access log, if there is to be one."""
-    if settings.access_log is None or store.tools is None:
+    if settings.access_log is None or store.parts is None:
         yield None
         return
-    logs, copy = store.tools.core.request_logs(), store.tools.watch.take
+    logs, copy = store.parts.core.request_logs(), store.parts.watch.take
     access = AccessLog(logs, settings.access_log, settings.access_log_max_size, settings.access_log_files, copy)
     try:
         await asyncio.to_thread(access.start)
@@ -381,10 +430,39 @@ class _Streams:
         await store.streams(scope, receive, send)
 
 
-class Orcas(FastAPI):
-    """The server as an ASGI application. `store` is set while the lifespan is open, and only then."""
+class Connections(Protocol):
+    """What the server that runs the application knows of its connections, if it is that of Orcas."""
 
-    def __init__(self, settings: Settings, open_store: StoreOpener = open_store) -> None:
+    def count_connections(self) -> int:
+        """How many clients are connected."""
+
+    def count_refusals(self) -> Mapping[str, int]:
+        """How often connections were ended with an answer of their own, by error code."""
+
+    def certificate_state(self) -> tuple[float, bool] | None:
+        """When the first certificate ends (seconds since 1970), and whether another is missing; None without TLS."""
+
+
+class Orcas(FastAPI):
+    """The server as an ASGI application. `store` is set while the lifespan is open, and only then.
+
+    Args:
+        settings: all settings.
+        open_store: opens the store when the lifespan begins.
+        sources: where the value of each setting is from, if that is known: `orcas.settings.config.Resolved`.
+        init_scripts: those of `orcas localstack`.
+        ending: runs when the server is to stop, while it still serves. It gets the seconds that it may take, and blocks.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        open_store: StoreOpener = open_store,
+        *,
+        sources: Mapping[str, str] | None = None,
+        init_scripts: InitScripts | None = None,
+        ending: Callable[[float], None] | None = None,
+    ) -> None:
         super().__init__(
             title="Orcas",
             # Of these routes: strangers can read it, and are not told the version of the server.
@@ -396,37 +474,29 @@ class Orcas(FastAPI):
             openapi_url=None,
         )
         self.settings = settings
-        # Where the value of each setting is from, if that is known: `orcas.settings.config.Resolved`.
-        self.sources: Mapping[str, str] = {}
+        self._sources = sources or {}
         self.store: OpenStore | None = None
         self._history: History | None = None
         self._access: AccessLog | None = None
-        # Those of `orcas localstack`.
-        self.init_scripts: InitScripts | None = None
-        # Runs when the server is to stop, while it still serves; it gets the seconds that this may take, and blocks.
-        self.ending: Callable[[float], None] | None = None
+        self.ending = ending
         self._open_store = open_store
         self._loop: asyncio.AbstractEventLoop | None = None
         self._domains = list(settings.domains)
         self._reserved = [path.encode() for path in reserved_paths(settings)]
-        # How many connections there are; the server knows, if it is that of Orcas.
-        self.connections: Callable[[], int] = lambda: 0
-        # How often connections were ended with an answer of their own, by error code; likewise.
-        self.refusals: Callable[[], Mapping[str, int]] = dict
-        # When its certificate ends, and whether the files of a new one cannot be used; likewise.
-        self.certificate: Callable[[], tuple[float, bool] | None] = lambda: None
+        # The server sets it, because it is made with the application.
+        self.connections: Connections | None = None
         self.include_router(health.router(self._health), prefix="/_orcas/health")
         self._reader = metrics.Reader(
             settings,
-            self._metrics,
-            lambda: self.connections(),
-            lambda: self.refusals(),
-            lambda: self.certificate(),
-            self._spans,
-            self._targets,
-            self._tasks,
-            self._origins,
-            self._damaged,
+            page=lambda: self._parts().core.metrics,
+            connections=lambda: 0 if self.connections is None else self.connections.count_connections(),
+            refusals=lambda: {} if self.connections is None else self.connections.count_refusals(),
+            certificate=lambda: None if self.connections is None else self.connections.certificate_state(),
+            spans=self._spans,
+            targets=lambda: self._parts().deliveries.counts(),
+            tasks=lambda: self._parts().schedule.numbers(),
+            origins=lambda: self._parts().pulls.counts(),
+            damaged=self._damaged,
         )
         self.include_router(metrics.router(settings, self._reader), prefix="/_orcas")
         # No redirects from a path to the same path with a slash.
@@ -441,7 +511,7 @@ class Orcas(FastAPI):
             self.routes.append(Route(minio.PREFIX, minio.Refusing()))
             self.routes.append(_mounted(minio.PREFIX, minio.Refusing()))
         if settings.localstack:
-            self.include_router(localstack.router(lambda: self.init_scripts), prefix=localstack.PREFIX)
+            self.include_router(localstack.router(init_scripts), prefix=localstack.PREFIX)
         self.routes.append(Route(PATH, _Streams(self)))
         self.routes.append(Route("/_orcas/docs", self._docs))
         self.routes.append(Route("/_orcas/openapi.json", self._openapi))
@@ -524,7 +594,7 @@ class Orcas(FastAPI):
         """The admin API: made when it is first asked for, because making it would take a tenth of the start."""
         from orcas.admin.api import admin_app
 
-        return admin_app(self._tools, self._around)
+        return admin_app(self._parts, self._around)
 
     async def _serve_admin(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._make("_admin")
@@ -535,14 +605,14 @@ class Orcas(FastAPI):
         """The console: made when it is first asked for, likewise."""
         from orcas.console.app import console_app
 
-        return console_app(self, self.settings, lambda: self._tools().core, self._root)
+        return console_app(self, self.settings, lambda: self._parts().core, self._root)
 
     @functools.cached_property
     def _minio_admin(self) -> ASGIApp:
         """MinIO's admin API, likewise."""
         from orcas.minio.admin import MinioAdmin
 
-        return MinioAdmin(self._tools, self._root)
+        return MinioAdmin(self._parts, self._root)
 
     async def _serve_minio_admin(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._make("_minio_admin")
@@ -573,7 +643,7 @@ class Orcas(FastAPI):
         from orcas.admin.routes.server import Around
 
         opening = {} if self.store is None else self.store.opening
-        return Around(self.settings, self.sources, opening, self._history)
+        return Around(self.settings, self._sources, opening, self._history)
 
     def _health(self) -> health.StoreHealth:
         if self.store is None:
@@ -585,18 +655,8 @@ class Orcas(FastAPI):
         if self._access is not None:
             self._access.reopen()
 
-    def _targets(self) -> list[TargetCounts]:
-        return self._tools().deliveries.counts()
-
-    def _tasks(self) -> list[TaskNumbers]:
-        return [] if self.store is None or self.store.tools is None else self.store.tools.schedule.numbers()
-
-    def _origins(self) -> Counts:
-        pulls = self._tools().pulls
-        return [] if pulls is None else pulls.counts()
-
     def _damaged(self) -> int:
-        identities = self._tools().identities
+        identities = self._parts().identities
         return 0 if identities is None else len(identities.damaged())
 
     def _spans(self) -> tuple[int, int]:
@@ -607,13 +667,10 @@ class Orcas(FastAPI):
             raise RuntimeError("the application's lifespan is not open")
         return self.store.root
 
-    def _metrics(self) -> metrics.Page:
-        return self._tools().core.metrics
-
-    def _tools(self) -> Tools:
-        if self.store is None or self.store.tools is None:
+    def _parts(self) -> Parts:
+        if self.store is None or self.store.parts is None:
             raise RuntimeError("the application's lifespan is not open")
-        return self.store.tools
+        return self.store.parts
 
     @asynccontextmanager
     async def lifespan(self, _: object = None) -> AsyncIterator[None]:
@@ -651,7 +708,15 @@ class _OfDevelopment(Orcas):
         await super().__call__(scope, receive, send)
 
 
-def orcas_of(settings: Settings, open_store: StoreOpener = open_store) -> Orcas:
-    """The server as an ASGI application, for clients."""
+def orcas_of(
+    settings: Settings,
+    open_store: StoreOpener = open_store,
+    *,
+    sources: Mapping[str, str] | None = None,
+    init_scripts: InitScripts | None = None,
+    ending: Callable[[float], None] | None = None,
+) -> Orcas:
+    """The server as an ASGI application, for clients. The arguments are those of `Orcas`."""
     published = settings.dev or settings.root_secret_key == DEV_SECRET_KEY
-    return (_OfDevelopment if published else Orcas)(settings, open_store)
+    kind = _OfDevelopment if published else Orcas
+    return kind(settings, open_store, sources=sources, init_scripts=init_scripts, ending=ending)

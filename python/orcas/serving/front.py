@@ -118,13 +118,13 @@ def start_front(
     Raises:
         OSError: another process listens on the address, or threads cannot be started.
     """
-    assert store.tools is not None
+    assert store.parts is not None
     for listener in listeners:
         listener.listen(_BACKLOG)
     own_names = None
     if settings.dev or settings.root_secret_key == DEV_SECRET_KEY:
         own_names = [*settings.domains, *filter(None, (settings.website_host,))]
-    front = Front.start(store.tools.core, [each.fileno() for each in listeners], application.fileno(), {
+    front = Front.start(store.parts.core, [each.fileno() for each in listeners], application.fileno(), {
         "threads": _processors(), "reserved": list(reserved_paths(settings)),
         "domains": list(settings.domains), "website_host": settings.website_host,
         "trusted_proxies": list(settings.trusted_proxies), "own_names": own_names,
@@ -132,10 +132,9 @@ def start_front(
         "head_timeout_sec": settings.head_timeout_sec, "body_timeout_sec": settings.body_timeout_sec,
         "idle_timeout_sec": settings.idle_timeout_sec,
     }, None if certificates is None else certificates.tls())  # fmt: skip
-    pulls, testing = store.tools.pulls, store.tools.testing
-    if pulls is not None:
-        pulls.replaced = front.set_origins
-        front.set_origins(list(pulls.buckets))
+    pulls, testing = store.parts.pulls, store.parts.testing
+    pulls.replaced = front.set_origins
+    front.set_origins(list(pulls.buckets))
     if testing is not None:
         testing.watched = front.hold
     return front

@@ -177,7 +177,7 @@ async def _serve(
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     server = _Server(app, app.settings, stopping)
-    app.connections, app.refusals = server.count_connections, server.count_refusals
+    app.connections = server
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     loop.add_signal_handler(signal.SIGHUP, _hangup(app, server))
@@ -192,7 +192,6 @@ async def _serve(
         elif app.settings.acme:
             certificates, server.keeper = await asyncio.to_thread(_by_acme, app.settings)
         server.certificates = certificates
-        app.certificate = server.certificate_state
         # What exists now stays, so no later collection stops the loop to look at it again.
         gc.collect()
         gc.freeze()

@@ -24,7 +24,7 @@ def client(refusal: Refusal | None = None) -> TestClient:
         create_snapshot=change, delete_snapshot=change, fork_bucket=change, restore_bucket=change
     )  # fmt: skip
     app = FastAPI()
-    add_snapshots(app, lambda: SimpleNamespace(core=core))  # type: ignore[arg-type,return-value]
+    add_snapshots(app, lambda: core)  # type: ignore[arg-type,return-value]
     return TestClient(app)
 
 

@@ -95,7 +95,7 @@ async def test_jobs_that_wait_for_a_task_can_be_cancelled_and_share_a_run() -> N
 
     nothing: Any = None
     schedule = Schedule([Task("scrub", "", 0, work)], MovedClock())
-    tools = Tools(nothing, 0, nothing, schedule, nothing)
+    tools = Tools(nothing, schedule, None, move_objects_max=0)
     running = asyncio.create_task(schedule.run("scrub"))
     await asyncio.sleep(0)
     asked = [tools.jobs.start("scrub", tools.task("scrub")) for _ in range(JOBS_MAX)]
@@ -113,7 +113,7 @@ async def test_jobs_that_wait_for_a_task_can_be_cancelled_and_share_a_run() -> N
     # The end does not wait for a run either.
     gate.clear()
     last = tools.jobs.start("scrub", tools.task("scrub"))
-    await tools.cancel()
+    await asyncio.to_thread(tools.jobs.cancel)
     assert last.state == "cancelled"
     gate.set()
     await schedule.join()

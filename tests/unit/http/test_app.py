@@ -42,7 +42,12 @@ HEALTH = Health()
 
 @asynccontextmanager
 async def open_store(_: Settings) -> AsyncIterator[OpenStore]:
-    yield OpenStore(to_s3, lambda: HEALTH, Root("0" * 64, "a", "b", None, fresh=False), IncompleteBodies(1 << 20))
+    yield OpenStore(
+        dispatch=to_s3,
+        health=lambda: HEALTH,
+        root=Root("0" * 64, "a", "b", None, fresh=False),
+        strangers=IncompleteBodies(1 << 20),
+    )
 
 
 async def get_within(app: Orcas, path: str, host: str = "localhost") -> httpx.Response:

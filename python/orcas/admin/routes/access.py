@@ -15,11 +15,11 @@ from pydantic import Field
 
 from orcas.admin.guard import CALLER
 from orcas.admin.routes.orders import Name, Order
-from orcas.admin.tools import Tools
 from orcas.errors import UnavailableError
 
 if TYPE_CHECKING:
     from orcas.engine import AccessAnswer, AdminCaller
+    from orcas.iam.directory import Directory
 
 # Questions of one request, and those who may do something in one answer.
 _QUESTIONS_MAX: Final = 100
@@ -57,7 +57,7 @@ class AskBody(Asked):
     bucket_policy: Annotated[str, Field(max_length=_POLICY_MAX)] | None = None
 
 
-def add_access(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def add_access(app: FastAPI, identities: Callable[[], Directory | None]) -> None:
     """Add these paths to the application. Coroutines: labels belong to the loop; the engine is asked in a thread."""
 
     def caller(request: Request) -> AdminCaller:
@@ -66,7 +66,7 @@ def add_access(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
     async def shown(answer: AccessAnswer) -> dict[str, Any]:
         policy, number, sid = answer["statement"] or ("", None, None)
-        directory = tools().identities
+        directory = identities()
         if policy and directory is not None:
             with contextlib.suppress(UnavailableError):
                 policy = await (await directory.identities()).label(policy)

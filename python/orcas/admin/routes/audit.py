@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Query
 
-from orcas.admin.tools import Tools
 from orcas.control.audit import verify
 from orcas.control.files.audit import Read, is_about, is_action, newest_audit, unreadable
 from orcas.engine import Refusal
@@ -24,11 +23,11 @@ _SEQUENCE_MAX: Final = (1 << 63) - 1
 Text = Annotated[str | None, Query(max_length=_TEXT_MAX)]
 
 
-def add_audit(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def add_audit(app: FastAPI, data: Callable[[], Path | None]) -> None:
     """Add these paths to the application. Not coroutines: the log is in files."""
 
     def directory() -> Path:
-        found = tools().directory
+        found = data()
         if found is None:
             raise Refusal(409, "NoAudit", "The audit log of a store that is open for salvage is not shown.")
         return found

@@ -13,7 +13,6 @@ from pydantic import Field
 
 from orcas.admin.guard import CALLER
 from orcas.admin.routes.orders import Name, Order
-from orcas.admin.tools import Tools
 from orcas.control.identities.failures import IamError
 from orcas.engine import Refusal
 from orcas.errors import UnavailableError
@@ -45,11 +44,11 @@ class LimitsBody(Order):
     bytes: int = Field(default=0, ge=0, le=10**12)
 
 
-def add_identities(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def add_identities(app: FastAPI, known: Callable[[], Directory | None]) -> None:
     """Add these paths to the application. Coroutines: the control store belongs to the loop."""
 
     def directory() -> Directory:
-        found = tools().identities
+        found = known()
         if found is None:
             raise Refusal(409, "NoIdentities", "A store that is open for salvage has no identities but root.")
         return found

@@ -16,9 +16,8 @@ from fastapi import Body, FastAPI
 from pydantic import ConfigDict, Field, SecretStr
 
 from orcas.admin.routes.orders import Name, Order
-from orcas.admin.tools import Tools
 from orcas.admin.upkeep import check_presence
-from orcas.engine import Keyring, Refusal
+from orcas.engine import Core, Keyring, Refusal
 from orcas.errors import ConfigurationError, UnavailableError
 from orcas.settings.config import check_setting
 from orcas.settings.values import SCRYPT_N
@@ -65,13 +64,13 @@ def _why_absent(directory: Path | None) -> str:
     )
 
 
-def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def add_keys(app: FastAPI, core: Callable[[], Core], directory: Callable[[], Path | None]) -> None:
     """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
 
     def keyring() -> Keyring:
-        found = tools().core.keyring()
+        found = core().keyring()
         if found is None:
-            raise Refusal(409, "NoKeyring", _why_absent(tools().directory))
+            raise Refusal(409, "NoKeyring", _why_absent(directory()))
         if isinstance(found, str):
             raise Refusal(409, "KeyringNotOpen", f"{found[:1].upper()}{found[1:]}.")
         return found

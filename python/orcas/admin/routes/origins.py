@@ -14,9 +14,8 @@ from fastapi import Body, FastAPI, Request
 from pydantic import ConfigDict, Field, SecretStr
 
 from orcas.admin.routes.orders import Name, Order
-from orcas.admin.tools import Tools
 from orcas.control import Origin
-from orcas.engine import Refusal
+from orcas.engine import Core, Refusal
 from orcas.errors import UnavailableError
 from orcas.iam.directory import Directory
 from orcas.origins.pulling import ORIGINS_MAX, Pulls
@@ -41,14 +40,19 @@ class OriginBody(Order):
     timeout_sec: int = Field(default=15, ge=1, le=60)
 
 
-def add_origins(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def add_origins(
+    app: FastAPI,
+    core: Callable[[], Core],
+    identities: Callable[[], Directory | None],
+    pulls_now: Callable[[], Pulls],
+) -> None:
     """Add these paths to the application. Coroutines: origins belong to the loop."""
 
     def used() -> tuple[Directory, Pulls]:
-        directory, pulls = tools().identities, tools().pulls
-        if directory is None or pulls is None:
+        directory = identities()
+        if directory is None:
             raise Refusal(409, "NoOrigins", "A store that is open for salvage has no origins.")
-        return directory, pulls
+        return directory, pulls_now()
 
     async def change(request: Request, bucket: str, origin: Origin | None) -> dict[str, Any]:
         directory, pulls = used()
@@ -77,7 +81,7 @@ def add_origins(app: FastAPI, tools: Callable[[], Tools]) -> None:
     async def put(request: Request, order: Annotated[OriginBody, Body()]) -> dict[str, Any]:
         """Let a bucket stand for a bucket on another S3 server, in place of the one that it stood for."""
         _, pulls = used()
-        number = tools().core.bucket_id(order.bucket)
+        number = core().bucket_id(order.bucket)
         if number is None:
             raise _no_bucket()
         if order.bucket not in pulls.buckets and len(pulls.buckets) >= ORIGINS_MAX:

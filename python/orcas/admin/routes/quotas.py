@@ -13,10 +13,9 @@ from fastapi import Body, FastAPI
 from pydantic import Field
 
 from orcas.admin.routes.orders import Name, Order
-from orcas.admin.tools import Tools
 from orcas.control import knows_identity
 from orcas.control.quotas import read_quotas, write_quotas
-from orcas.engine import Refusal
+from orcas.engine import Core, Refusal
 from orcas.errors import UnavailableError
 
 log = logging.getLogger("orcas")
@@ -49,12 +48,12 @@ def _is_identity(directory: Path, owner: str) -> bool:
         return knows_identity(directory, owner)
 
 
-def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def add_quotas(app: FastAPI, core: Callable[[], Core], data: Callable[[], Path | None]) -> None:
     """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
     turn = threading.Lock()
 
     def directory() -> Path:
-        found = tools().directory
+        found = data()
         if found is None:
             raise Refusal(409, "NoQuotas", "A store that is open for salvage has no quotas.")
         return found
@@ -67,7 +66,7 @@ def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
         return {
             "buckets": [
                 {"bucket": bucket, "bytes": size, "objects": objects}
-                for bucket, size, objects in tools().core.usage().bucket_quotas()
+                for bucket, size, objects in core().usage().bucket_quotas()
             ],
             "owners": [
                 {"owner": owner, "bytes": size, "objects": objects}
@@ -81,7 +80,7 @@ def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
         if (order.bucket is None) == (order.owner is None):
             raise Refusal(400, "InvalidRequest", "Name either a bucket or an owner.")
         place = directory()
-        usage = tools().core.usage()
+        usage = core().usage()
         if order.bucket is not None:
             usage.set_bucket_quota(order.bucket, order.bytes, order.objects)
             log.info("The quota of bucket %s was set", order.bucket)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from fastapi import FastAPI, Query, Response
 
 from orcas.admin.routes.orders import Name
-from orcas.admin.tools import Tools, totals_of
+from orcas.admin.tools import totals_of
 from orcas.admin.watching.about import parts, settings_table
 from orcas.admin.watching.causes import CAUSES
 from orcas.engine import Refusal
@@ -22,8 +22,13 @@ from orcas.telemetry.logs import kept_lines
 from orcas.version import versions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from orcas.admin.watching.history import History
+    from orcas.engine import Core
+    from orcas.iam.directory import Directory
     from orcas.settings.config import Settings
+    from orcas.telemetry.watching import RequestWatch
 
 # Requests in one answer.
 _SHOWN_MAX: Final = 500
@@ -44,14 +49,19 @@ class Around:
         self.settings, self.sources, self.opening, self.history = settings, sources, opening, history
 
 
-def add_server(app: FastAPI, tools: Callable[[], Tools], around: Callable[[], Around]) -> None:
-    """Add these paths to the application. Not coroutines where the store, files or many lines are read."""
-    _add_watching(app, tools, around)
+def add_server(
+    app: FastAPI,
+    core: Callable[[], Core],
+    identities: Callable[[], Directory | None],
+    data: Callable[[], Path | None],
+    around: Callable[[], Around],
+) -> None:
+    """Add these paths to the application. Not coroutines where the store or files are read."""
 
     @app.get("/about")
     def about() -> dict[str, Any]:
         """The health of the store with its reason, damaged identities, versions, when and how the server started."""
-        health, identities = tools().core.health(), tools().identities
+        health, known = core().health(), identities()
         started, cpu, memory = counts.counts()
         return {
             "health": {
@@ -59,7 +69,7 @@ def add_server(app: FastAPI, tools: Callable[[], Tools], around: Callable[[], Ar
                 "durability": health.durability,
             },
             "versions": dict(_versions()), "started": started, "opening": dict(around().opening), "cpu_sec": cpu,
-            "memory_bytes": memory, "damaged_identities": [] if identities is None else identities.damaged(),
+            "memory_bytes": memory, "damaged_identities": [] if known is None else known.damaged(),
         }  # fmt: skip
 
     # A coroutine, so that the answer is on its way when the signal arrives.
@@ -84,10 +94,10 @@ def add_server(app: FastAPI, tools: Callable[[], Tools], around: Callable[[], Ar
     @app.get("/disk", responses={409: {"description": "The store is in no directory of its own"}})
     def disk() -> dict[str, Any]:
         """The file system of the store in bytes: its size, what is free, what must stay free, and what the store takes."""
-        directory = tools().directory
+        directory = data()
         if directory is None:
             raise Refusal(409, "NoDirectory", "A store that is open for salvage is not asked about its disk.")
-        found, stats = shutil.disk_usage(directory), tools().core.stats()
+        found, stats = shutil.disk_usage(directory), core().stats()
         files = stats["files"]
         store = files["log_allocated"] + files["pack_allocated"] + files["index_bytes"] + files["index_wal_bytes"]
         return {
@@ -97,7 +107,9 @@ def add_server(app: FastAPI, tools: Callable[[], Tools], around: Callable[[], Ar
         }  # fmt: skip
 
 
-def _add_watching(app: FastAPI, tools: Callable[[], Tools], around: Callable[[], Around]) -> None:
+def add_watching(app: FastAPI, requests_seen: Callable[[], RequestWatch], around: Callable[[], Around]) -> None:
+    """Add the paths of what happens on the server. Not coroutines where many lines are read."""
+
     # A coroutine, because samples belong to the loop.
     @app.get("/history", response_class=Response, responses={409: {"description": "No history is kept"}})
     async def history() -> Response:
@@ -122,7 +134,7 @@ def _add_watching(app: FastAPI, tools: Callable[[], Tools], around: Callable[[],
         `key` and `access_key` give the beginning; `code` an error code; `failed` leaves out what succeeded. `after`: only
         requests with a higher `number`. A refusal has its `cause`, what usually causes it, and what to do.
         """
-        watch = tools().watch
+        watch = requests_seen()
         watch.watch()
         found, newest = watch.newest(
             limit, after, failed=failed or code is not None, bucket=bucket, error=code, key=key, access_key=access_key

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI
 
 from orcas.admin.routes.orders import Name, Order
-from orcas.admin.tools import Tools
-from orcas.engine import Refusal
+from orcas.engine import Core, Refusal
 
 log = logging.getLogger("orcas")
 
@@ -34,13 +33,13 @@ class RestoreBody(Order):
     snapshot: Name
 
 
-def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def add_snapshots(app: FastAPI, core: Callable[[], Core]) -> None:
     """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
 
     @app.get("/buckets/{bucket}/snapshots")
     def snapshots(bucket: str) -> dict[str, Any]:
         """The snapshots of a bucket, in order of their names."""
-        found = tools().core.list_snapshots(bucket)
+        found = core().list_snapshots(bucket)
         if found is None:
             raise Refusal(404, "NoSuchBucket", "The specified bucket does not exist.")
         return {"snapshots": [{"name": entry["name"], "created": _time(entry["created_ms"])} for entry in found]}
@@ -48,21 +47,21 @@ def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
     @app.post("/buckets/{bucket}/snapshots", status_code=201)
     def create(bucket: str, order: Annotated[NameBody, Body()]) -> dict[str, Any]:
         """Keep the present objects of the bucket under a name."""
-        tools().core.create_snapshot(bucket, order.name)
+        core().create_snapshot(bucket, order.name)
         log.info("Snapshot %s of %s was created", order.name, bucket)
         return {}
 
     @app.delete("/buckets/{bucket}/snapshots/{name}")
     def delete(bucket: str, name: str) -> dict[str, Any]:
         """Delete a snapshot. Content that nothing else uses is removed."""
-        tools().core.delete_snapshot(bucket, name)
+        core().delete_snapshot(bucket, name)
         log.info("Snapshot %s of %s was deleted", name, bucket)
         return {}
 
     @app.post("/buckets/{bucket}/fork", status_code=201)
     def fork(bucket: str, order: Annotated[ForkBody, Body()]) -> dict[str, Any]:
         """Create a bucket with the objects of this one."""
-        tools().core.fork_bucket(bucket, order.snapshot, order.name)
+        core().fork_bucket(bucket, order.snapshot, order.name)
         source = bucket if order.snapshot is None else f"{bucket}@{order.snapshot}"
         log.info("Bucket %s was created as a fork of %s", order.name, source)
         return {}
@@ -73,7 +72,7 @@ def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
         Its present ones are lost unless a snapshot has them too. A bucket with Object Lock is not restored.
         """
-        tools().core.restore_bucket(bucket, order.snapshot)
+        core().restore_bucket(bucket, order.snapshot)
         log.info("Bucket %s was restored from its snapshot %s", bucket, order.snapshot)
         return {}
 

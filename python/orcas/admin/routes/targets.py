@@ -8,20 +8,20 @@ from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Query
 
-from orcas.admin.tools import Tools
 from orcas.engine import Refusal
 from orcas.targets.dead import DeadLetters
+from orcas.targets.delivery import Deliveries
 
 # Dead letters in one answer.
 _SHOWN_MAX: Final = 1_000
 
 
-def add_targets(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def add_targets(app: FastAPI, deliveries: Callable[[], Deliveries]) -> None:
     """Add these paths to the application. Not coroutines: dead letters are in files."""
 
     def dead(name: str) -> DeadLetters:
         try:
-            return tools().deliveries.dead(name)
+            return deliveries().dead(name)
         except KeyError:
             raise Refusal(
                 404, "NoSuchTarget", "The server has no target of this name: `orcas events targets` shows them."
@@ -30,7 +30,7 @@ def add_targets(app: FastAPI, tools: Callable[[], Tools]) -> None:
     @app.get("/targets")
     def targets() -> dict[str, Any]:
         """The targets to which notifications can send events."""
-        return {"targets": tools().deliveries.describe()}
+        return {"targets": deliveries().describe()}
 
     @app.get("/targets/{name}/dead")
     def list_dead(name: str, limit: Annotated[int, Query(ge=1, le=_SHOWN_MAX)] = 100) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def add_targets(app: FastAPI, tools: Callable[[], Tools]) -> None:
     def resend(name: str) -> dict[str, Any]:
         """Send all dead letters of a target again."""
         dead(name)
-        return {"resent": tools().deliveries.resend(name)}
+        return {"resent": deliveries().resend(name)}
 
     @app.post("/targets/{name}/discard")
     def discard(name: str) -> dict[str, Any]:

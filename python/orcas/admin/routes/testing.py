@@ -11,9 +11,9 @@ from fastapi import Body, FastAPI
 from pydantic import Field
 
 from orcas.admin.routes.orders import Name, Order
+from orcas.admin.schedule import Schedule
 from orcas.admin.testing.control import TestControl
 from orcas.admin.testing.faults import Kind, Rule
-from orcas.admin.tools import Tools
 from orcas.engine import Refusal
 
 # A hundred years: what is further ahead has no date.
@@ -53,11 +53,11 @@ class ClockBody(Order):
     lifecycle: bool = True
 
 
-def add_testing(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def add_testing(app: FastAPI, testing: Callable[[], TestControl | None], schedule: Callable[[], Schedule]) -> None:
     """Add these paths to the application. Coroutines, but for the reset: rules and record belong to the loop."""
 
     def control() -> TestControl:
-        found = tools().testing
+        found = testing()
         if found is None:
             message = "Faults, clock, record and reset are for tests: start the server with --memory."
             raise Refusal(403, "NotInMemory", message)
@@ -75,7 +75,7 @@ def add_testing(app: FastAPI, tools: Callable[[], Tools]) -> None:
         control().drop(name)
         return {}
 
-    _add_clock(app, control, tools)
+    _add_clock(app, control, schedule)
 
     @app.post("/test/faults", status_code=201, responses={400: {"description": "The fault is not valid"}})
     async def add(order: Annotated[FaultBody, Body()]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def add_testing(app: FastAPI, tools: Callable[[], Tools]) -> None:
         return {}
 
 
-def _add_clock(app: FastAPI, control: Callable[[], TestControl], tools: Callable[[], Tools]) -> None:
+def _add_clock(app: FastAPI, control: Callable[[], TestControl], schedule: Callable[[], Schedule]) -> None:
     @app.get("/test/clock")
     async def clock() -> dict[str, Any]:
         """How far the clock of the store is ahead of that of the machine, in milliseconds; negative: behind it."""
@@ -127,8 +127,8 @@ def _add_clock(app: FastAPI, control: Callable[[], TestControl], tools: Callable
     async def set_clock(order: Annotated[ClockBody, Body()]) -> dict[str, Any]:
         """Set the clock of the store: objects expire, locks and presigned URLs end. Signatures stay valid."""
         control().set_clock(_ahead_ms(order))
-        if order.lifecycle and tools().schedule.find("lifecycle") is not None:
-            return {"lifecycle": dict(await tools().schedule.run("lifecycle"))}
+        if order.lifecycle and schedule().find("lifecycle") is not None:
+            return {"lifecycle": dict(await schedule().run("lifecycle"))}
         return {"lifecycle": None}
 
 

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Query, Response
 
-from orcas.admin.metering import TAG, NotKeptError
-from orcas.admin.tools import Tools
+from orcas.admin.metering import TAG, NotKeptError, UsageKeeper
 from orcas.control.usage import GROUPS, TooManyRowsError
 from orcas.engine import Refusal
 
@@ -19,7 +18,7 @@ from orcas.engine import Refusal
 _ROWS: Final = 500
 
 
-def add_usage(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def add_usage(app: FastAPI, usage_keeper: Callable[[], UsageKeeper | None]) -> None:
     """Add this path to the application. A coroutine, because the file of usage belongs to the event loop."""
 
     @app.get("/usage", responses={409: {"description": "Usage is not kept"}})
@@ -34,7 +33,7 @@ def add_usage(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
         With `first` and `last`, only of buckets whose names are between these, both included.
         """
-        keeper = tools().usage
+        keeper = usage_keeper()
         if keeper is None:
             raise Refusal(409, "UsageNotKept", "Usage is not kept: ORCAS_USAGE_INTERVAL_SEC is 0.")
         groups = tuple(by.split(","))

@@ -14,7 +14,6 @@ import typer
 if TYPE_CHECKING:
     from orcas.localstack.environment import Wanted
     from orcas.localstack.scripts import InitScripts
-    from orcas.serving.app import Orcas
     from orcas.settings.config import Settings
 
 _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -42,6 +41,7 @@ def localstack(command: Command = None) -> None:
     from orcas.cli.server.serving import serve_command
     from orcas.localstack.environment import PREFIX, UNUSED, USED, wanted
     from orcas.localstack.scripts import InitScripts
+    from orcas.serving.app import orcas_of
     from orcas.settings.config import resolve, variables_named, variables_of
 
     made = wanted(command or [], {**variables_named((*USED, *UNUSED)), **variables_of(PREFIX)})
@@ -51,12 +51,10 @@ def localstack(command: Command = None) -> None:
     scripts.run("BOOT", environment)
     scripts.run("START", environment)
 
-    def prepare(app: Orcas) -> None:
-        app.init_scripts = scripts
-        app.ending = functools.partial(scripts.run, "SHUTDOWN", environment)
-
+    ending = functools.partial(scripts.run, "SHUTDOWN", environment)
+    make = functools.partial(orcas_of, init_scripts=scripts, ending=ending)
     try:
-        serve_command(resolved, then=functools.partial(_tell, made, scripts, environment), prepare=prepare)
+        serve_command(resolved, then=functools.partial(_tell, made, scripts, environment), make=make)
     finally:
         scripts.end()
 

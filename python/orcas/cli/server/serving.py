@@ -44,12 +44,12 @@ def serve_command(
     resolved: Resolved,
     report: Path | None = None,
     then: Callable[[str], None] = lambda _: None,
-    prepare: Callable[[Orcas], None] = lambda _: None,
+    make: Callable[..., Orcas] = orcas_of,
 ) -> None:
     """Serve until a signal arrives. The ready line goes to stdout, everything else to stderr.
 
-    `report`: the file to which the findings of a salvage are written. `then` gets the URL after the ready line,
-    `prepare` the application before it starts.
+    `report`: the file to which the findings of a salvage are written. `then` gets the URL after the ready line.
+    `make`: makes the application, with the arguments of `orcas_of`.
 
     Raises:
         OrcasError: the server cannot start.
@@ -72,15 +72,15 @@ def serve_command(
         if sys.stderr.isatty() and not settings.salvage:
             _tell_use(url, env)
 
-    serve_with(resolved, announce, prepare=prepare)
+    serve_with(resolved, announce, make=make)
 
 
 def serve_with(
-    resolved: Resolved, announce: Announce, *, owned: bool = False, prepare: Callable[[Orcas], None] = lambda _: None
+    resolved: Resolved, announce: Announce, *, owned: bool = False, make: Callable[..., Orcas] = orcas_of
 ) -> None:
     """Configure logging, create the directory of a store in memory, and run.
 
-    `owned`: the server belongs to the program that started it.
+    `owned`: the server belongs to the program that started it. `make`: as of `serve_command`.
     """
     settings = resolved.settings
     logs.configure(settings.log_format, settings.log_level)
@@ -96,10 +96,7 @@ def serve_with(
                     f"A directory for the store in memory cannot be created: {because(error)}."
                 ) from None
             settings = dataclasses.replace(settings, data=data)
-        app = orcas_of(settings)
-        app.sources = resolved.sources
-        prepare(app)
-        run(app, announce)
+        run(make(settings, sources=resolved.sources), announce)
 
 
 def _warn(settings: Settings) -> None:

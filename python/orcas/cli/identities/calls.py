@@ -1,15 +1,13 @@
-"""Actions of IAM, as commands call them over the admin API, and the options that these commands share."""
+"""Actions of IAM, as commands call them over the admin API."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from orcas.cli.identities.options import InAccount, Limits
 from orcas.cli.options import Where
 from orcas.cli.output import tell
 from orcas.cli.store.upkeep import opened
@@ -17,19 +15,6 @@ from orcas.errors import ConfigurationError, OrcasError
 
 if TYPE_CHECKING:
     from orcas.tools.session import Session
-
-Account = Annotated[
-    str | None, typer.Option("--account", metavar="NUMBER", help="Number of the account (default: the first one).")
-]
-Path_ = Annotated[str, typer.Option("--path", metavar="PATH", help="Path in its ARN, such as /teams/red/.")]
-PolicyName = Annotated[str, typer.Argument(metavar="POLICY", help="Name or ARN of a policy.")]
-Requests = Annotated[
-    int, typer.Option("--requests-per-sec", metavar="N", min=0, help="Most requests a second; 0: no limit.")
-]
-Bytes = Annotated[
-    int,
-    typer.Option("--bytes-per-sec", metavar="N", min=0, help="Most bytes a second, of bodies in and out; 0: no limit."),
-]
 
 
 class Iam:
@@ -73,13 +58,6 @@ class Iam:
         raise OrcasError(f"There is no policy {name}: `orcas policy list` shows them.")
 
 
-@dataclass(frozen=True, slots=True)
-class InAccount(Where):
-    """As `Where`, and in which account."""
-
-    account: Account = None
-
-
 @contextlib.contextmanager
 def iam(where: Where, account: str | None = None) -> Iterator[Iam]:
     """The identities of a store, running or not, in the account that is named, or in that of `where`."""
@@ -87,9 +65,9 @@ def iam(where: Where, account: str | None = None) -> Iterator[Iam]:
         yield Iam(session, where.account if isinstance(where, InAccount) else account)
 
 
-def limit(called: str, named: dict[str, str], limits: tuple[int, int], where: InAccount) -> None:
+def limit(called: str, named: dict[str, str], limits: Limits, where: InAccount) -> None:
     """Set the requests and bytes a second of a user or key."""
-    requests, bytes_ = limits
+    requests, bytes_ = limits.requests, limits.bytes_
     with iam(where) as store:
         store.call("PutLimits", **named, RequestsPerSecond=requests, BytesPerSecond=bytes_)
     words = [

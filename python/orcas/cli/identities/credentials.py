@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from orcas.cli.identities.calls import Account, iam
+from orcas.cli.identities.calls import iam
+from orcas.cli.identities.options import Account
 from orcas.cli.options import Commands, Data, Endpoint, Where
 from orcas.errors import OrcasError
 

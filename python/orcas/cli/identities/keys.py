@@ -8,16 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from orcas.cli.identities.calls import Bytes, Iam, InAccount, Requests, iam, limit, read_document
+from orcas.cli.identities.calls import Iam, iam, limit, read_document
+from orcas.cli.identities.options import InAccount, Key, Limits, User
 from orcas.cli.options import Commands, Where
 from orcas.cli.output import print_json, print_table, say, tell
 from orcas.cli.store.upkeep import opened
 from orcas.errors import OrcasError, UsageError
 
 key_app = Commands(help="Access keys of users, and that of root: create, list, disable, rotate and delete them.")
-
-User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
-Key = Annotated[str, typer.Argument(metavar="KEY", help="The access key.")]
 
 
 def show_key(made: dict[str, Any], as_json: bool) -> None:
@@ -124,20 +122,14 @@ def delete(key: Key, *, where: InAccount) -> None:
 
 
 @key_app.command("limit")
-def limit_key(
-    key: Key,
-    requests: Requests = 0,
-    bytes_: Bytes = 0,
-    *,
-    where: InAccount,
-) -> None:
+def limit_key(key: Key, limits: Limits, *, where: InAccount) -> None:
     """Limit the requests and bytes a second of one access key. Without options, remove the limits.
 
     Example:
 
         orcas access-key limit ORCAS0EXAMPLE0KEY000 --requests-per-sec 50
     """
-    limit(f"access key {key}", {"AccessKeyId": key}, (requests, bytes_), where)
+    limit(f"access key {key}", {"AccessKeyId": key}, limits, where)
 
 
 @key_app.command()

@@ -9,7 +9,8 @@ from urllib.parse import unquote
 
 import typer
 
-from orcas.cli.identities.calls import Iam, InAccount, PolicyName, iam
+from orcas.cli.identities.calls import Iam, iam
+from orcas.cli.identities.options import InAccount, PolicyName
 from orcas.cli.options import Commands
 from orcas.cli.output import print_json, print_table, say, tell
 
@@ -72,12 +73,7 @@ def _add_attachment(app: Commands, kind: str, verb: str, done: str) -> None:
     sentence = f"{verb.capitalize()} a policy {'to' if verb == 'attach' else 'from'} a {kind}."
 
     @app.command(verb, help=_help(sentence, f"{kind} {verb} {_NAMES[kind]} AmazonS3FullAccess"))
-    def change(
-        name: Name,
-        policy: PolicyName,
-        *,
-        where: InAccount,
-    ) -> None:
+    def change(name: Name, policy: PolicyName, *, where: InAccount) -> None:
         with iam(where) as store:
             arn = store.policy(policy)
             store.call(f"{verb.capitalize()}{called}Policy", **{f"{called}Name": name}, PolicyArn=arn)

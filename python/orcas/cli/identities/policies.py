@@ -11,7 +11,8 @@ from urllib.parse import unquote
 
 import typer
 
-from orcas.cli.identities.calls import Iam, InAccount, Path_, PolicyName, iam, read_document
+from orcas.cli.identities.calls import Iam, iam, read_document
+from orcas.cli.identities.options import InAccount, Path_, PolicyName
 from orcas.cli.options import AsJson, Commands, among, pairs
 from orcas.cli.output import print_json, print_table, say, tell
 from orcas.errors import ConfigurationError, UsageError
@@ -31,13 +32,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, in AWS's
 
 
 @policy_app.command()
-def create(
-    name: Name,
-    file: File,
-    path: Path_ = "/",
-    *,
-    where: InAccount,
-) -> None:
+def create(name: Name, file: File, path: Path_ = "/", *, where: InAccount) -> None:
     """Create a policy, which can then be attached to users, groups and roles.
 
     Example:
@@ -50,12 +45,7 @@ def create(
 
 
 @policy_app.command()
-def update(
-    name: PolicyName,
-    file: File,
-    *,
-    where: InAccount,
-) -> None:
+def update(name: PolicyName, file: File, *, where: InAccount) -> None:
     """Replace a policy. Of the former versions, the newest four stay.
 
     Example:

@@ -10,9 +10,20 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from orcas.cli.identities.calls import Bytes, Iam, InAccount, Path_, Requests, iam, limit, read_document
+from orcas.cli.identities.calls import Iam, iam, limit, read_document
 from orcas.cli.identities.keys import show_key
 from orcas.cli.identities.kinds import add_common
+from orcas.cli.identities.options import (
+    Boundary,
+    Group,
+    InAccount,
+    Limits,
+    Path_,
+    Policies,
+    Role,
+    Tags,
+    User,
+)
 from orcas.cli.options import Commands, Where, pairs
 from orcas.cli.output import print_json, print_table, say, tell
 
@@ -23,16 +34,6 @@ account_app = Commands(help="Accounts: each has users, groups, roles, policies a
 user_app = Commands(help="Users: create, list, show and delete them, and attach policies.")
 group_app = Commands(help="Groups: what their policies allow, all members may do.")
 role_app = Commands(help="Roles: what others may do after they have assumed one.")
-
-Policies = Annotated[
-    list[str] | None, typer.Option("--policy", metavar="POLICY", help="Attach this policy; may be repeated.")
-]
-Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="KEY=VALUE", help="A tag; may be repeated.")]
-Boundary = Annotated[
-    str | None, typer.Option("--boundary", metavar="POLICY", help="Permissions boundary: nothing beyond it is allowed.")
-]
-User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
 
 
 @user_app.command()
@@ -74,30 +75,18 @@ add_common(user_app, "user")
 
 
 @user_app.command("limit")
-def limit_user(
-    name: User,
-    requests: Requests = 0,
-    bytes_: Bytes = 0,
-    *,
-    where: InAccount,
-) -> None:
+def limit_user(name: User, limits: Limits, *, where: InAccount) -> None:
     """Limit the requests and bytes a second of a user, all of its keys together. Without options, remove the limits.
 
     Example:
 
         orcas user limit alice --requests-per-sec 50 --bytes-per-sec 10000000
     """
-    limit(f"user {name}", {"UserName": name}, (requests, bytes_), where)
+    limit(f"user {name}", {"UserName": name}, limits, where)
 
 
 @group_app.command("create")
-def create_group(
-    name: Group,
-    policy: Policies = None,
-    path: Path_ = "/",
-    *,
-    where: InAccount,
-) -> None:
+def create_group(name: Group, policy: Policies = None, path: Path_ = "/", *, where: InAccount) -> None:
     """Create a group.
 
     Example:
@@ -116,12 +105,7 @@ add_common(group_app, "group")
 
 
 @group_app.command()
-def add(
-    name: Group,
-    user: User,
-    *,
-    where: InAccount,
-) -> None:
+def add(name: Group, user: User, *, where: InAccount) -> None:
     """Add a user to a group.
 
     Example:
@@ -134,12 +118,7 @@ def add(
 
 
 @group_app.command()
-def remove(
-    name: Group,
-    user: User,
-    *,
-    where: InAccount,
-) -> None:
+def remove(name: Group, user: User, *, where: InAccount) -> None:
     """Remove a user from a group.
 
     Example:
@@ -153,7 +132,7 @@ def remove(
 
 @role_app.command("create")
 def create_role(
-    name: Annotated[str, typer.Argument(metavar="ROLE", help="Name of the role.")],
+    name: Role,
     trust: Annotated[Path, typer.Option("--trust", metavar="FILE", help="Policy that says who may assume it.")],
     policy: Policies = None,
     path: Path_ = "/",
@@ -208,11 +187,7 @@ add_common(role_app, "role")
 
 
 @role_app.command()
-def revoke_sessions(
-    name: Annotated[str, typer.Argument(metavar="ROLE", help="Name of the role.")],
-    *,
-    where: InAccount,
-) -> None:
+def revoke_sessions(name: Role, *, where: InAccount) -> None:
     """End all sessions of a role that were issued until now. It can be assumed again from the next second on.
 
     Example:

@@ -8,7 +8,7 @@ use crate::context::Steps;
 use crate::pattern::{Case, Pattern, Syntax};
 use ResourceType::{Account, Bucket, Object};
 
-/// What an action is about.
+/// The kind of resource that an action is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceType {
     Account,

@@ -33,7 +33,7 @@ enum Quantifier {
     AllValues,
 }
 
-/// What a value of the request is compared with: the values of the policy.
+/// The test of a value of the request against the values of the policy.
 #[derive(Debug)]
 enum Test {
     Text(Vec<Pattern>, Case),
@@ -133,7 +133,7 @@ pub(crate) fn parse(element: &Json, variables: bool) -> Result<Vec<Condition>, F
     Ok(conditions)
 }
 
-/// What an operator says before and after its name.
+/// An operator, with the parts that stand before and after its name.
 struct Operator {
     quantifier: Quantifier,
     name: &'static str,

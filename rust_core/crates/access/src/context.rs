@@ -22,7 +22,7 @@ impl Context for () {
     fn visit(&self, _: &str, _: &mut dyn FnMut(&str)) {}
 }
 
-/// What is to be authorized.
+/// The request to be authorized.
 pub struct Request<'a> {
     pub principal: &'a Principal,
     /// Such as `s3:GetObject`.

@@ -1,20 +1,20 @@
-//! What is wrong with a policy, in the words of AWS: those of IAM for policies of identities, those of S3 for policies of
+//! Faults of policies, in the words of AWS: those of IAM for policies of identities, those of S3 for policies of
 //! buckets, and those of IAM for policies that say who may assume a role.
 
 use std::fmt;
 
-/// What a policy is for. It decides which elements it has, and the words of its errors.
+/// The kind of a policy. It decides which elements it has, and the words of its errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyKind {
-    /// What an identity may do.
+    /// The rights of an identity.
     Identity,
-    /// What an identity may do at most.
+    /// The most that an identity may do.
     Boundary,
-    /// What a session may do at most.
+    /// The most that a session may do.
     Session,
-    /// Who may do what to a bucket.
+    /// The rights to a bucket, by principal.
     Resource,
-    /// Who may assume a role.
+    /// The principals that may assume a role.
     Trust,
 }
 

@@ -13,13 +13,13 @@ use crate::context::{STEPS_MAX, Steps};
 use crate::policy::{DecidingStatements, Filter, Policy};
 use crate::principals::{Kind, Named};
 
-/// What applies to a request.
+/// The policies that apply to a request.
 #[derive(Clone, Copy, Default)]
 pub struct Policies<'a> {
     /// Of the user or role, and of the groups of the user.
     pub identity: &'a [Arc<Policy>],
     pub boundary: Option<&'a Policy>,
-    /// What narrows it: one of them must allow as well. None allow anything if there are none.
+    /// The policies of the session: one of them must allow as well. None allow anything if there are none.
     pub session: Option<&'a [Arc<Policy>]>,
     pub resource: Option<&'a Policy>,
 }

@@ -1,4 +1,4 @@
-//! What is allowed in a policy and yet probably not meant.
+//! Warnings about policies: allowed, and yet probably not meant.
 
 use crate::keys::is_key_of_s3;
 use crate::pattern::ArnPattern;

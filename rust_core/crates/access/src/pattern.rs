@@ -244,7 +244,7 @@ fn flush(literal: &mut String, pieces: &mut Vec<Piece>) {
     }
 }
 
-/// What stands between `${` and `}`.
+/// The variable between `${` and `}`.
 fn variable(inner: &str) -> Option<Piece> {
     let (key, default) = match inner.split_once(',') {
         Some((key, default)) => {

@@ -32,7 +32,7 @@ pub(crate) struct Positions<'t> {
     text: &'t [u8],
     case: Case,
     at: Bits,
-    /// Those of bytes that continue a character, once they were asked for.
+    /// The positions of bytes that continue a character, once they were asked for.
     continuing: Option<Bits>,
 }
 

@@ -32,7 +32,7 @@ pub struct Circumstances<'a> {
     pub source: Option<&'a CopySource>,
     /// The version that the action is about, if the request names one.
     pub version: Option<&'a str>,
-    /// What of the source the action hands over.
+    /// The part of the source that the action hands over.
     pub part: Option<Part>,
     /// The headers have what the body asks for.
     pub is_body_read: bool,
@@ -41,13 +41,13 @@ pub struct Circumstances<'a> {
     /// Set if something was asked that only the index has, on a thread that must not read it. An access decision then does
     /// not count, and is to be made on a worker.
     pub is_postponed: &'a Cell<bool>,
-    /// Where access decisions are noted, if the logs want them.
+    /// The log of access decisions, if the logs want them.
     pub decisions: Option<&'a DecisionLog>,
     /// There is no request: somebody asks what would be decided on one.
     pub supposed: Option<&'a Supposed>,
 }
 
-/// What is supposed of a request that nobody has sent. Its decision may wait for the disk.
+/// The assumptions about a request that nobody has sent. Its decision may wait for the disk.
 #[derive(Default)]
 pub struct Supposed {
     /// Keys of conditions, in lower case, in place of what is known.
@@ -71,7 +71,7 @@ impl Supposed {
     }
 }
 
-/// The same without the head, for what is authorized after that is gone.
+/// The circumstances without the head, for what is authorized after that is gone.
 #[derive(Clone)]
 pub struct KeptCircumstances {
     pub ingress: Ingress,

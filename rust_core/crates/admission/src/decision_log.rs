@@ -82,7 +82,7 @@ impl LoggedDecision {
     }
 }
 
-/// What kind of policy would have to allow something.
+/// The kind of policy that would have to allow something.
 pub fn kind_of(missing: Missing) -> &'static str {
     match missing {
         Missing::Identity => "identity-based policy",
@@ -120,7 +120,7 @@ impl DecisionLog {
     }
 }
 
-/// Who was told what by which access decisions.
+/// The decisions on the requests of one sender, for the log.
 pub struct LoggedDecisions {
     pub requester: Arc<Requester>,
     pub decisions: Vec<LoggedDecision>,

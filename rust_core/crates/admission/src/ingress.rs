@@ -14,12 +14,12 @@ pub struct Ingress {
     pub mount_length: usize,
     /// When the head had arrived, for durations.
     pub began: Instant,
-    /// The same in milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub time_ms: i64,
 }
 
 impl Ingress {
-    /// Of a request whose head has arrived now. A `client` that is no address counts as unknown.
+    /// The ingress of a request whose head has arrived now. A `client` that is no address counts as unknown.
     pub fn now(client: &str, is_tls: bool, mount_length: usize) -> Self {
         Self { client: client.parse().ok(), is_tls, mount_length, began: Instant::now(), time_ms: now_ms() }
     }

@@ -21,7 +21,7 @@ use orcas_s3::{ErrorCode, Operation, S3Error, Target};
 use orcas_sigv4::{Authentication, PayloadMode};
 use orcas_telemetry::access_log::note::{AccessDecision, Asked, Auth, Note, without_query};
 
-/// One request, as every step of it sees it: what the server knows of it, what its head says, and who sent it.
+/// A request as every step of it sees it: what the server knows of it, what its head says, and who sent it.
 pub struct RequestContext<'a> {
     pub access: &'a AccessControl,
     pub ingress: &'a Ingress,
@@ -37,7 +37,7 @@ pub struct RequestContext<'a> {
     pub payload: &'a PayloadMode,
     /// The object that a copy or a move begins with, as authorized.
     pub source: Option<CopySource>,
-    /// What of the source may not go with it.
+    /// The parts of the source that may not go with it.
     pub withheld: Withheld,
     /// The headers have what the body asks for.
     pub is_body_read: bool,
@@ -53,7 +53,7 @@ pub struct RequestContext<'a> {
     pub decisions: DecisionLog,
 }
 
-/// Who sent a request, and what the signature says of the body.
+/// The sender of a request, and the claim of its signature about the body.
 pub struct Sender<'a> {
     pub requester: Arc<Requester>,
     pub how: Authentication,
@@ -102,7 +102,7 @@ impl<'a> RequestContext<'a> {
         &self.head.path[..self.ingress.mount_length.min(self.head.path.len())]
     }
 
-    /// What the access log says of the request, if somebody wants to know.
+    /// The note for the access log, if there is one.
     pub fn note(&self) -> Option<Box<Note>> {
         // The head of a form is not that of its request.
         if !self.access.access_lines.is_open() || self.operation == Operation::PostObject {

@@ -50,7 +50,7 @@ impl BlockCrcs {
         }
     }
 
-    /// One checksum for each block, the last of which may be short.
+    /// The checksums of all blocks, in order; the last block may be short.
     pub fn finish(mut self) -> Vec<u32> {
         if self.filled > 0 {
             self.close();

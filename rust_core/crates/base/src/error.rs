@@ -24,7 +24,7 @@ pub enum Error {
     Locked { path: PathBuf },
     #[error("the index failed: {reason}")]
     Index { reason: Arc<str> },
-    /// Its files are damaged or unreadable. It can be rebuilt from the log.
+    /// The index is damaged or unreadable. It can be rebuilt from the log.
     #[error("the index is damaged: {reason}")]
     IndexDamaged { reason: Arc<str> },
     /// There are too many requests at once.
@@ -43,13 +43,13 @@ pub enum Error {
     /// A key of the keyring cannot be used.
     #[error("the key of the content cannot be used: {reason}")]
     KeyUnusable { reason: Arc<str>, fault: KeyFault },
-    /// The same of a key that a client named.
+    /// A key that a client named cannot be used.
     #[error("the key of the content cannot be used: {reason}")]
     NamedKeyUnusable { reason: Arc<str>, fault: KeyFault },
-    /// It is not stored: the request has to bring it.
+    /// The key of the client is not stored: the request has to bring it.
     #[error("the content is encrypted with the key of a customer")]
     NoCustomerKey,
-    /// Nothing new can be encrypted at present.
+    /// No key for new content is available at present.
     #[error("no key for new content: {reason}")]
     NoNewKey { reason: Arc<str> },
     #[error("the disk is full")]
@@ -63,14 +63,14 @@ pub enum Error {
     Closed,
 }
 
-/// What is wrong with a key.
+/// The reasons why a key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyFault {
     /// There is none, or there is none any more.
     Missing,
     Disabled,
     PendingDestruction,
-    /// What it wraps does not verify.
+    /// The bytes that the key wraps do not verify.
     Damaged,
 }
 
@@ -110,7 +110,7 @@ impl Error {
         Self::Io { op, path: path.to_owned(), source: Arc::new(source) }
     }
 
-    /// What the operator can do if a store does not open, as the end of a sentence.
+    /// Advice to the operator if a store does not open, as the end of a sentence.
     pub fn advice(&self) -> &'static str {
         match self {
             // Without keys nothing can be verified, so nothing can be given up either.

@@ -16,7 +16,7 @@ use orcas_checksum::Md5Hasher;
 const SHORT: usize = 1024;
 
 pub struct BodyMd5 {
-    /// Has hashed everything that is not deferred.
+    /// The digest of everything that is not deferred.
     hasher: Md5Hasher,
     deferred: VecDeque<Deferred>,
     /// Short pieces that were deferred last, joined.
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(body.finish(), Md5Hasher::digest(b"known and new"));
     }
 
-    /// What may happen to a body: bytes now or later, a beginning.
+    /// A step of the life of a body: bytes that are hashed now or later, or a known beginning.
     #[derive(Clone, Debug)]
     enum Step {
         Now(Vec<u8>),

@@ -26,7 +26,7 @@ struct BudgetState {
     turns: VecDeque<Arc<str>>,
     /// A stream waits for the share of all streams: no other may overtake it.
     short: bool,
-    /// Those that have their share and are to be told, and whose it is.
+    /// Streams that have their share and are to be notified, each with the client that it belongs to.
     granted: VecDeque<(Waiting, Option<Arc<str>>)>,
     /// A thread tells them.
     hands_out: bool,
@@ -58,11 +58,11 @@ pub struct BudgetCounts {
 pub struct Permit {
     budget: Arc<Budget>,
     bytes: u64,
-    /// Whose stream it is for.
+    /// The client whose stream has the permit.
     client: Option<Arc<str>>,
 }
 
-/// Where the streams of one client take their memory.
+/// The share of the budget from which the streams of one client take their memory.
 #[derive(Clone)]
 pub struct Client {
     budget: Arc<Budget>,
@@ -362,7 +362,7 @@ mod tests {
         assert!(budget.try_take(4).is_some());
     }
 
-    /// What waiters were granted, in order.
+    /// Sends the name of a waiter with its permit when it is granted.
     fn waits(client: &Client, bytes: u64, name: &'static str, told: &mpsc::Sender<(&'static str, Permit)>) {
         let told = told.clone();
         assert!(client.take_or_wait(bytes, move |permit| told.send((name, permit)).unwrap()).is_none());

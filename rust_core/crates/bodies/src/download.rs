@@ -17,7 +17,7 @@ use orcas_base::buffers::{Buffer, Buffers};
 const PIECE_MAX: u64 = 512 * 1024;
 /// With less the costs of a piece are those of a request of its own.
 const PIECE_MIN: u64 = 64 * 1024;
-/// One that is being sent, one that waits.
+/// Pieces of a download that are in memory at once: the one that is being sent, and the next one.
 const PIECES: u64 = 2;
 
 /// Reads the next bytes, at least one and at most as many as it is told. Blocks; called on a worker.
@@ -35,7 +35,7 @@ pub struct Downloads {
 }
 
 impl Downloads {
-    /// They read in `pool`, into `buffers`.
+    /// Downloads that are read by workers of `pool` into `buffers`.
     pub fn new(pool: Arc<Pool>, buffers: Arc<Buffers>, room: u64) -> Arc<Self> {
         Arc::new(Self { pool, buffers, room, open: AtomicU64::new(0) })
     }

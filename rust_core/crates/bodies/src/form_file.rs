@@ -9,7 +9,7 @@ use super::problem::Problem;
 use orcas_s3::ErrorCode;
 use orcas_s3::form::{Boundary, FileDecoder, FileLimits};
 
-/// What surrounds the file in the body of a request.
+/// The frame of the file in the body of a form: its boundary and its limits.
 #[derive(Clone, Debug)]
 pub struct FileFrame {
     pub boundary: Boundary,
@@ -48,7 +48,7 @@ pub struct FileBody {
     decoder: FileDecoder,
     /// Bytes still to be passed on.
     sure: u64,
-    /// What follows them.
+    /// The bytes after those.
     rest: Vec<u8>,
     rest_max: u64,
 }
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    /// What is passed on, and what is left at the end.
+    /// The bytes that are passed on, and the rest at the end.
     fn take(frame: &FileFrame, body: &[u8], piece: usize) -> Result<(Vec<u8>, Bytes), ErrorCode> {
         let mut file = frame.open();
         let mut passed = Vec::new();

@@ -26,7 +26,7 @@ pub struct Hashes {
     /// The piece that is being processed, if its MD5 is deferred.
     pub lent: Option<Bytes>,
     pub sha256: Option<Sha256>,
-    /// Of the other algorithms.
+    /// The digests of the other algorithms.
     pub checksums: [Option<Hasher>; 2],
     prefixes: Arc<Prefixes>,
     /// The name of the prefix that ends with the last complete chunk.
@@ -70,7 +70,7 @@ impl Hashes {
         }
     }
 
-    /// The same bytes in a form that can be hashed later, if there is one.
+    /// The bytes of `content` in a form that can be hashed later, if there is one.
     fn kept(&self, content: &[u8]) -> Option<Bytes> {
         let lent = self.lent.as_ref()?;
         let (piece, part) = (lent.as_ptr_range(), content.as_ptr_range());

@@ -11,7 +11,7 @@ use super::budget::{Client, Permit};
 use orcas_base::buffers::{Buffer, Buffers};
 use orcas_base::completions::Resume;
 
-/// What the event loop hands over at most in one piece, bytes. So much budget is taken for a piece, and as much may wait in
+/// Most bytes that the event loop hands over in one piece. So much budget is taken for a piece, and as much may wait in
 /// a connection without any.
 pub const PIECE_MAX: u64 = 320 * 1024;
 /// Bytes of memory that one body may take while it waits for its worker; bounds what one fast sender takes from the budget.
@@ -21,7 +21,7 @@ pub(super) const STREAM_WINDOW: u64 = 4 * 1024 * 1024;
 pub(super) const BUFFER_MIN: usize = 1024;
 pub(super) const BUFFER_MAX: usize = 256 * 1024;
 
-/// What a worker does with a body. Dropping it unfinished leaves nothing stored.
+/// The work of a worker on a body. Dropping it unfinished leaves nothing stored.
 pub trait Consumer: Send + 'static {
     /// Why a body is refused.
     type Error: Send + 'static;
@@ -38,7 +38,7 @@ pub trait Consumer: Send + 'static {
     fn refuse(error: Self::Error, reply: Self::Reply);
 }
 
-/// One body, as the event loop and a worker share it.
+/// A body, as the event loop and a worker share it.
 pub(super) struct Incoming<C: Consumer> {
     /// Bytes of the whole body on the wire, when they were announced.
     announced: Option<u64>,
@@ -72,7 +72,7 @@ pub(super) struct Piece {
     pub permit: Permit,
 }
 
-/// What happens to a body after a worker's turn.
+/// The next step of a body after a worker's turn.
 pub(super) enum Next<C: Consumer> {
     /// Everything has arrived.
     Finish(Box<C>, C::Reply),

@@ -33,7 +33,7 @@ pub struct IncompleteBodies<S> {
 
 struct Held<S> {
     total: u64,
-    /// `None`: all whose address is not known.
+    /// The incomplete bodies of each client, by address; `None` for clients whose address is not known.
     clients: HashMap<Option<IpAddr>, Client<S>>,
     next: u64,
 }

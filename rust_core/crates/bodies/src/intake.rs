@@ -1,4 +1,5 @@
-//! What a request head declares of its body (framing, lengths, digests), and the check that the body agrees.
+//! The declaration of a body in the head of its request (framing, lengths, digests), and the check that the body
+//! agrees.
 //!
 //! The checks run in this order: framing, length, payload hash, Content-MD5, checksum. Content that is passed on before
 //! `finish` has succeeded is unverified, and none of it may become visible.
@@ -22,7 +23,7 @@ use orcas_s3::metadata::{BodyLength, content_md5, unknown_length};
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::{AnnouncedHash, ChunkMode, ChunkedDecoder, PayloadMode, Trailers};
 
-/// What the head of a request declares of its body.
+/// The body of a request as its head declares it: framing, length and digests.
 #[derive(Clone, Debug)]
 pub struct DeclaredBody {
     /// Bytes of content, without framing.
@@ -68,7 +69,8 @@ impl DeclaredBody {
         Self::with_checksum(headers, payload, DeclaredChecksum::parse(headers)?)
     }
 
-    /// The same for CompleteMultipartUpload, whose checksum headers speak of the object and not of the document.
+    /// The declaration of the body of CompleteMultipartUpload, whose checksum headers are about the object and not
+    /// about the document.
     pub fn of_part_list(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
         Self::with_checksum(headers, payload, DeclaredChecksum::None)
     }
@@ -134,7 +136,7 @@ impl DeclaredBody {
         Self { keep_sha256: keep, ..self }
     }
 
-    /// The same for content of another length, in bytes.
+    /// This declaration for content of another length, in bytes.
     #[must_use]
     pub fn with_length(self, length: u64) -> Self {
         Self { length, ..self }

@@ -34,11 +34,11 @@ thread_local! {
 
 struct JobQueue {
     queue: Mutex<Queue>,
-    /// One for each worker.
+    /// A condition variable for each worker.
     wakers: Vec<Condvar>,
 }
 
-/// Of so many jobs in a row, one is a piece.
+/// The number of jobs in a row of which one is a piece.
 const PIECE_EVERY: u32 = 4;
 
 #[derive(Default)]
@@ -50,8 +50,8 @@ struct Queue {
     taken: u32,
     /// Idle workers, the one that worked last at the end.
     resting: Vec<usize>,
-    /// One was woken and has not looked at the queue yet. It wakes the next one before it begins a job, so no job waits
-    /// for one that blocks, but the first worker has often done all that is short before a second one is there.
+    /// A worker was woken and has not looked at the queue yet. It wakes the next one before it begins a job, so no job
+    /// waits for one that blocks, but the first worker has often done all short jobs before a second one arrives.
     waking: bool,
     closed: bool,
 }
@@ -165,7 +165,7 @@ impl JobQueue {
         }
     }
 
-    /// What worker `number` does until the pool is closed and nothing is queued.
+    /// The loop of worker `number`, until the pool is closed and the queue is empty.
     fn work(&self, number: usize) {
         let mut queue = self.queue.lock();
         loop {

@@ -13,7 +13,7 @@ use super::worker_group::WorkerGroup;
 use orcas_base::buffers::Buffers;
 use orcas_base::completions::Resume;
 
-/// What the sender of pieces does next.
+/// The next step of the sender of pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// Receive the next piece.

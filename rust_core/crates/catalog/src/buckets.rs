@@ -14,7 +14,7 @@ use orcas_record::{Bucket, BucketId, BucketRole, Record};
 #[derive(Clone, Default)]
 pub struct BucketTable {
     by_id: HashMap<BucketId, Arc<Bucket>>,
-    /// Those of clients.
+    /// The buckets of clients, by name.
     by_name: BTreeMap<Bytes, Arc<Bucket>>,
     snapshots: BTreeMap<Bytes, Arc<Bucket>>,
     dropped: BTreeSet<BucketId>,
@@ -94,7 +94,7 @@ impl BucketTable {
         self.by_id.get(&id)
     }
 
-    /// One of clients.
+    /// The bucket of clients with this name.
     pub fn by_name(&self, name: &[u8]) -> Option<&Arc<Bucket>> {
         self.by_name.get(name)
     }
@@ -134,12 +134,12 @@ impl BucketTable {
         self.by_id.values()
     }
 
-    /// Those of clients, in byte order of the names.
+    /// The buckets of clients, in byte order of their names.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Bucket>> {
         self.by_name.values()
     }
 
-    /// Those of clients.
+    /// The number of buckets of clients.
     pub fn count(&self) -> usize {
         self.by_name.len()
     }

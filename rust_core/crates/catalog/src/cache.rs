@@ -63,7 +63,7 @@ struct Entry {
     used: AtomicBool,
 }
 
-/// What `insert` needs to know of the moment before the lookup, in the overlay as well as in the index.
+/// The state of the cache before a lookup, in the overlay as well as in the index. `insert` needs it.
 #[derive(Clone, Copy)]
 pub struct Ticket {
     shard: usize,

@@ -10,15 +10,15 @@ use bytes::Bytes;
 use orcas_base::sync::atomic::{AtomicU64, Ordering};
 use orcas_record::{BucketId, DocumentKind};
 
-/// One document. Empty: it was removed.
+/// A document of a bucket. Empty bytes: it was removed.
 pub struct Document {
     pub bytes: Bytes,
     parsed: OnceLock<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Document {
-    /// What `parse` made of the bytes the first time, if it could. `parse` belongs to the kind of the document: `None` for
-    /// a result of another type.
+    /// The result of `parse` for the bytes, which is kept, if they could be parsed. `parse` belongs to the kind of the
+    /// document: `None` for a result of another type.
     pub fn parsed<T: Send + Sync + 'static>(&self, parse: impl FnOnce(&[u8]) -> Option<T>) -> Option<Arc<T>> {
         let parsed = self.parsed.get_or_init(|| Some(Arc::new(parse(&self.bytes)?)));
         Arc::clone(parsed.as_ref()?).downcast().ok()

@@ -73,7 +73,7 @@ impl Epochs {
 pub struct EpochPin {
     epochs: Arc<Epochs>,
     epoch: u64,
-    /// Of the thread that took it.
+    /// The group of the thread that took the pin.
     group: usize,
 }
 

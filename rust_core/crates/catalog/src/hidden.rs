@@ -29,7 +29,8 @@ pub struct RunKey {
     pub key: Bytes,
 }
 
-/// Nothing from the version with the sequence `newest` to that with the sequence `oldest` is left.
+/// A run of versions that are all removed, from the one with the sequence `newest` to the one with the sequence
+/// `oldest`.
 #[derive(Clone, Copy)]
 pub struct HiddenRun {
     newest: Sequence,
@@ -45,7 +46,7 @@ pub struct HiddenRuns {
 }
 
 impl HiddenRuns {
-    /// What is remembered of a removed version and those behind it.
+    /// The run of removed versions that begins with this one, as far as it is remembered.
     pub fn behind(&self, place: &RunKey, hidden: Sequence, merges: u64) -> HiddenRun {
         let found = self.runs.lock().get(place).copied();
         let found = found.filter(|run| run.merges == merges && (run.oldest..=run.newest).contains(&hidden));
@@ -72,7 +73,7 @@ impl HiddenRuns {
     }
 }
 
-/// Where a run of removed versions was followed to.
+/// The end of a run of removed versions, as far as it was followed.
 pub struct Passed {
     /// The last one's.
     pub oldest: Sequence,

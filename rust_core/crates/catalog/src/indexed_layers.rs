@@ -17,7 +17,7 @@ use orcas_store::version_of;
 pub struct IndexedLayers<'r, 'i> {
     pub catalog: &'r Catalog,
     pub reader: &'r Reader<'i>,
-    /// What the read transaction of the index sees.
+    /// The sequence up to which the read transaction of the index sees records.
     applied: Sequence,
     /// Changes between layers when the page was begun.
     merges: u64,
@@ -44,7 +44,7 @@ impl<'r, 'i> IndexedLayers<'r, 'i> {
         overlay.trimmed() > self.applied || overlay.merges() != self.merges
     }
 
-    /// What the overlay says of a key; its changes are added if the index knows.
+    /// The state of a key in the overlay; its changes are added if the index knows the key.
     fn recent(
         &self,
         (layer, key): (BucketId, &[u8]),
@@ -86,7 +86,7 @@ fn object_of(stored: Option<Stored>, changes: &NewerChanges) -> Result<Option<Ar
     Ok(Some(changes.shown(Arc::new(object))))
 }
 
-/// Nothing is found once the page has to begin anew.
+/// Lookups find nothing once the page has to begin anew.
 impl Layers for IndexedLayers<'_, '_> {
     type Found = Arc<Object>;
 

@@ -113,7 +113,7 @@ impl Catalog {
         self.find_with(id, &|bucket| self.lookup_shown(bucket, key))
     }
 
-    /// What a bucket with layers shows, by a lookup in the layers that it has now.
+    /// The object that a bucket with layers shows, by a lookup in its present layers.
     pub fn find_with(
         &self,
         id: BucketId,
@@ -143,7 +143,7 @@ impl Catalog {
         }
     }
 
-    /// What must stay the same while all layers of a bucket are read.
+    /// The number of merges so far, which must stay the same while all layers of a bucket are read.
     fn merges_seen(&self, bucket: &Bucket) -> Option<u64> {
         bucket.amendments().map(|_| self.overlay.read().merges())
     }
@@ -157,7 +157,7 @@ impl Catalog {
         Ok(newest.filter(|newest| !newest.object.version.delete_marker))
     }
 
-    /// What these layers show, as the index and the overlay have it. Only for layers without versioning.
+    /// The object that these layers show, as the index and the overlay have it. Only for layers without versioning.
     pub fn lookup_in(&self, layers: &[BucketId], key: &Bytes) -> Result<Option<LocatedObject>> {
         for layer in layers {
             if let Some(located) = self.lookup_layer(*layer, key)? {

@@ -1,5 +1,5 @@
-//! What there is in a store now: its buckets, objects, versions and uploads, as the index has them and, above it, the
-//! records that are published and not yet in the index.
+//! The contents of a store at present: its buckets, objects, versions and uploads, as the index has them and, above it,
+//! the records that are published and not yet in the index.
 //!
 //! Only what the engine publishes changes it. Lookups and pages find what was published before they began; what they
 //! find stays readable while its epoch is pinned.
@@ -61,7 +61,7 @@ pub use sharing::{
 };
 pub use under_prefix::under_prefix;
 
-/// What there is.
+/// The contents of a store at present: the index, and the published records above it.
 pub struct Catalog {
     pub index: Index,
     /// Published, and not in the index yet.
@@ -75,12 +75,12 @@ pub struct Catalog {
     pub epochs: Arc<Epochs>,
     pub retired_segments: Arc<RetiredSegments>,
     pub reclaim_pause: Arc<ReclaimPause>,
-    /// Of shared blobs.
+    /// The prefix hashes of shared blobs.
     pub prefix_hashes: PrefixHashFilter,
     pub pins: Arc<FingerprintPins>,
 }
 
-/// What a list that is being read must know of.
+/// Moves since a list was begun that the list must know of.
 #[derive(Clone, Copy, Default)]
 pub struct Moved {
     pub prefix: bool,
@@ -149,7 +149,7 @@ impl Catalog {
         wants_refill
     }
 
-    /// One of clients.
+    /// The bucket of clients with this name.
     pub fn bucket(&self, name: &[u8]) -> Option<Arc<Bucket>> {
         self.buckets.load().by_name(name).cloned()
     }

@@ -10,20 +10,20 @@ use super::buckets::BucketTable;
 use orcas_base::planted::{self, Bug};
 use orcas_record::{Bucket, BucketId, BucketRole, LayerKind};
 
-/// What the upper layer has goes to the lower one.
+/// Two layers to be merged: the contents of the upper one go to the lower one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LayerMerge {
     pub upper: BucketId,
     pub lower: BucketId,
 }
 
-/// What the stacks tell of a layer.
+/// The place of a layer in all stacks that have it.
 #[derive(Default)]
 struct Places<'b> {
     /// Stacks that have it.
     stacks: usize,
     below: &'b [BucketId],
-    /// It takes writes, or not the same layers are below it everywhere.
+    /// The layer takes writes, or the layers below it are not the same everywhere.
     stays: bool,
 }
 

@@ -23,7 +23,7 @@ use orcas_store::{RequestKey, Sealing, upload_of, version_of};
 pub struct PinnedObject {
     pub object: Arc<Object>,
     place: Option<BlobPlace>,
-    /// What opens it, if that is the key of the request.
+    /// The key of the request that opens the object, if it needs one.
     key: Option<RequestKey>,
     pin: EpochPin,
 }
@@ -38,17 +38,17 @@ impl PinnedObject {
         Self { object, place: None, key: None, pin }
     }
 
-    /// The same, to be opened with the key of a request.
+    /// This object, to be opened with the key of a request.
     pub fn with_key(self, key: Option<RequestKey>) -> Self {
         Self { key, ..self }
     }
 
-    /// Where the content is, if it is a single blob and that is known.
+    /// The place of the content, if it is a single blob and the place is known.
     pub fn place(&self) -> Option<&BlobPlace> {
         self.place.as_ref()
     }
 
-    /// What keeps it readable.
+    /// The pin that keeps the content readable.
     pub fn pin(&self) -> &EpochPin {
         &self.pin
     }
@@ -153,7 +153,7 @@ impl Catalog {
         }
     }
 
-    /// What the overlay says; `None` when the cache or the index must be asked.
+    /// The object as the overlay has it; `None` when the cache or the index must be asked.
     fn lookup_recent(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Option<LocatedObject>>> {
         let overlay = self.overlay.read();
         match overlay.key_changes(bucket, key).map(KeyChanges::current) {
@@ -192,7 +192,7 @@ impl Catalog {
         Ok(Some(Arc::new(Object { sequence: stored.sequence, version: version_of(&stored)? })))
     }
 
-    /// What the cache and the overlay know of an object.
+    /// The object as far as the cache and the overlay know it.
     fn in_memory(&self, bucket: BucketId, key: &Bytes) -> Result<InMemory> {
         // Before the overlay is asked: a change that is published after that look must make the ticket void, or what
         // the index still has would stay in the cache when the change has left the overlay.

@@ -1,4 +1,4 @@
-//! What is to be moved with a prefix. It is looked up before the move is decided.
+//! The objects that move with a prefix. They are looked up before the move is decided.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -63,7 +63,7 @@ fn objects_under(catalog: &Catalog, bucket: BucketId, prefix: &Bytes, limit: usi
     }
 }
 
-/// What the overlay says of these keys: the object, or that the index must not be believed.
+/// The keys under a prefix that the overlay has: the object, or `None` where the index must not be believed.
 fn recent_under(catalog: &Catalog, bucket: BucketId, prefix: &Bytes) -> BTreeMap<Bytes, Option<Arc<Object>>> {
     let overlay = catalog.overlay.read();
     let changes = overlay.range(bucket, Bound::Included(&prefix[..]));

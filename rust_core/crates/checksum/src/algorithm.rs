@@ -45,7 +45,7 @@ impl ChecksumAlgorithm {
         Self::XxHash128,
     ];
 
-    /// What S3 computes of content for which the client chose nothing.
+    /// The algorithm that S3 uses for content for which the client chose none.
     pub const DEFAULT: Self = Self::Crc64Nvme;
 
     /// The stored code.
@@ -118,7 +118,7 @@ impl ChecksumAlgorithm {
         self.crc().is_some()
     }
 
-    /// What the checksum of an object covers that was uploaded in parts, if the client does not say.
+    /// The type of the checksum of an object that was uploaded in parts, if the client does not say.
     pub fn default_type(self) -> ChecksumType {
         if self == Self::Crc64Nvme { ChecksumType::FullObject } else { ChecksumType::Composite }
     }
@@ -144,7 +144,7 @@ impl ChecksumAlgorithm {
     }
 }
 
-/// What the checksum of an object covers.
+/// The coverage of the checksum of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChecksumType {
     FullObject,

@@ -189,7 +189,7 @@ impl PackExamination {
         Ok(())
     }
 
-    /// Where a chunk begins, for messages.
+    /// The place of a chunk as text, for messages.
     pub fn place(&self, at: ChunkLocation) -> String {
         place(&self.path, codec::chunk_parts(at).1)
     }

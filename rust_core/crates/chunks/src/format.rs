@@ -13,7 +13,7 @@ pub const FRAME_ALIGN: u64 = 4096;
 pub const FILE_HEADER: u64 = FRAME_ALIGN;
 /// Bytes of one copy of a pack's header.
 const COPY: usize = 64;
-/// Where the second copy begins, in another sector. Packs of earlier versions have none.
+/// The offset of the second copy, in another sector. Packs of earlier versions have none.
 const SECOND_AT: usize = 2048;
 /// Bytes from the beginning of a pack to the end of the second copy.
 pub const FILE_HEADER_ENCODED: usize = SECOND_AT + COPY;

@@ -15,7 +15,7 @@ use super::format::{
 use super::pack_path;
 use super::salvage::PackSalvage;
 
-/// What is at a byte of a pack.
+/// The kinds of bytes that follow each other in a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackFrame {
     /// `intact`: its content matches its checksums.

@@ -40,7 +40,7 @@ pub use writer::{ChunkWriter, WrittenChunk};
 /// The usual size of a pack, at which a new one is begun.
 pub const PACK_SIZE: u64 = 1024 * 1024 * 1024;
 
-/// Where the packs of a store are, and how new ones are made.
+/// The directory of the packs of a store, and how new packs are made.
 #[derive(Clone)]
 pub struct PackOptions {
     pub dir: PathBuf,

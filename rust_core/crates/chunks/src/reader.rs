@@ -55,7 +55,7 @@ pub(super) struct FramePrefix {
     pub crcs: Vec<u32>,
 }
 
-/// What the cache keeps of a `FramePrefix`.
+/// The part of a `FramePrefix` that the cache keeps.
 struct Table {
     length: u32,
     crcs: Vec<u32>,

@@ -25,7 +25,7 @@ pub struct WrittenChunk {
     pub length: u32,
     /// BLAKE3 of the content, keyed with the scope's key.
     pub fingerprint: [u8; 32],
-    /// Of the first `record::HASHED_PREFIX` bytes of the content, keyed like the fingerprint; 0 in a copy.
+    /// The hash of the first `record::HASHED_PREFIX` bytes of the content, keyed like the fingerprint; 0 in a copy.
     pub prefix_hash: u64,
     /// Determines which sync of the pack covers it.
     pub(super) ordinal: u64,

@@ -3,7 +3,7 @@
 use super::outcome::Outcome;
 use orcas_record::{Record, Sequence, UploadId, VersionId};
 
-/// What a decision may use besides the state.
+/// The inputs of a decision besides the state.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
     /// Milliseconds since the Unix epoch.

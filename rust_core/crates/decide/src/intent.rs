@@ -69,7 +69,7 @@ pub enum Intent {
     DeleteObject {
         bucket: BucketId,
         key: Bytes,
-        /// `None` for the current version, which a bucket with versioning keeps behind a delete marker.
+        /// The version; `None` for the current one, which a bucket with versioning keeps behind a delete marker.
         version: Option<VersionId>,
         precondition: Precondition,
         /// Whether a retention in governance mode is bypassed.
@@ -80,7 +80,7 @@ pub enum Intent {
         bucket: BucketId,
         entries: Vec<DeleteEntry>,
     },
-    /// What lifecycle rules remove. Each entry is decided on its own, in order.
+    /// The removals of lifecycle rules. Each entry is decided on its own, in order.
     Expire(Box<Expire>),
     CopyObject(Box<Copy>),
     UpdateVersion(Box<UpdateVersion>),
@@ -102,7 +102,7 @@ pub enum Intent {
     PutPart(Box<PutPart>),
     CopyPart(Box<CopyPart>),
     StoredCopy(Box<StoredCopy>),
-    /// Nothing that a client asks for: what is stored is sealed.
+    /// The sealing of stored content, which no client asks for.
     SealStored(Box<SealStored>, Vec<Body>),
     AbortUpload {
         bucket: BucketId,
@@ -124,7 +124,7 @@ impl Intent {
     }
 }
 
-/// What an UpdateBucket changes. Everything else of the bucket stays as it is then.
+/// The change of an UpdateBucket. Everything else of the bucket stays as it is then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketChange {
     Settings(SettingsChange),
@@ -311,9 +311,9 @@ pub struct Annotate {
     pub bucket: BucketId,
     pub key: Bytes,
     pub version: Option<VersionId>,
-    /// Of the annotation.
+    /// The name of the annotation.
     pub name: Bytes,
-    /// What the entity tag of the object must be.
+    /// The condition on the entity tag of the object.
     pub if_match: Option<EtagMatch>,
     pub change: AnnotationChange,
 }
@@ -352,7 +352,7 @@ pub struct MovePrefix {
     pub limit: usize,
 }
 
-/// What was looked up before a prefix is moved.
+/// The objects under a prefix, looked up before it is moved.
 #[derive(Clone, Debug)]
 pub struct UnderPrefix {
     /// The objects in the order of their keys, as far as they were found. A hint that saves time.
@@ -380,7 +380,7 @@ pub struct PutPart {
     pub md5: [u8; 16],
     /// The one that the client declared.
     pub checksum: Option<Checksum>,
-    /// One that the server computed in the algorithm of the upload.
+    /// The checksum that the server computed in the algorithm of the upload.
     pub computed: Option<Checksum>,
     pub body: Body,
 }
@@ -410,7 +410,7 @@ pub enum StoredInto {
 pub struct StoredAnnotations {
     /// As they were found.
     pub found: Annotations,
-    /// One for each of them.
+    /// The stored texts, one for each of them.
     pub texts: Vec<StoredText>,
 }
 

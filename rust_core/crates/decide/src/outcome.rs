@@ -1,4 +1,4 @@
-//! What the decision of an intent comes to: the outcome that the client is told, or why nothing happened.
+//! The result of the decision of an intent: the outcome for the client, or the reason why nothing happened.
 
 use std::sync::Arc;
 
@@ -50,16 +50,16 @@ pub struct Completed {
     pub checksum: Option<ObjectChecksum>,
 }
 
-/// What a deletion did.
+/// The result of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deleted {
     /// The version that was named, or the delete marker that was made.
     pub version_id: Option<VersionId>,
-    /// That version is, or was, a delete marker.
+    /// The version is, or was, a delete marker.
     pub delete_marker: bool,
 }
 
-/// What lifecycle rules removed, in numbers.
+/// The removals of lifecycle rules, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expired {
     /// Versions that were removed for good, delete markers among them.
@@ -84,7 +84,7 @@ pub struct Put {
     pub modified_ms: u64,
     pub size: u64,
     pub checksum: Option<ObjectChecksum>,
-    /// Of a version other than the null version.
+    /// The id of a version other than the null version.
     pub version_id: Option<VersionId>,
     pub encryption: Option<Encryption>,
 }
@@ -135,7 +135,7 @@ pub enum Refusal {
     EntityTooLarge {
         size: u64,
     },
-    /// What a client states of an upload's checksums is not so.
+    /// The checksums that a client states of an upload are wrong.
     Checksum(ChecksumRefusal),
     /// Bytes of the whole object as the client expects it, and as the parts give it.
     ObjectSize {
@@ -195,7 +195,7 @@ pub enum QuotaOf {
     OwnerVersions,
 }
 
-/// What is wrong with the checksums that a client states of an upload.
+/// The fault of the checksums that a client states of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumRefusal {
     /// The checksum that the client expects of the whole object is not what the parts give.

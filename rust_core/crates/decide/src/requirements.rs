@@ -1,4 +1,4 @@
-//! What an intent requires of the store: room on the disk and in a batch, durability, the birth of packs.
+//! The requirements of an intent: room on the disk and in a batch, durability, the birth of packs.
 
 use super::intent::{AnnotationChange, Body, Intent, PlacedChunk, StoredInto, StoredText};
 use orcas_record::{BucketId, Durability, PackId};
@@ -123,7 +123,7 @@ fn texts(intent: &Intent) -> &[StoredText] {
     }
 }
 
-/// What becomes content of an object or a part.
+/// The body that becomes content of an object or a part.
 fn body(intent: &Intent) -> Option<&Body> {
     match intent {
         Intent::PutObject(put) => Some(&put.body),

@@ -13,15 +13,15 @@ use orcas_record::{
 
 /// The state that a decision rests on: everything sequenced so far.
 pub trait View {
-    /// Of any role.
+    /// The bucket with this id, of any role.
     fn bucket(&self, id: BucketId) -> Option<Arc<Bucket>>;
-    /// Of clients.
+    /// The bucket of clients with this name.
     fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>>;
-    /// Of clients.
+    /// The number of buckets of clients.
     fn bucket_count(&self) -> usize;
     /// By the name that [`super::snapshot_name`] gives.
     fn snapshot(&self, name: &[u8]) -> Option<Arc<Bucket>>;
-    /// Of all buckets.
+    /// The number of snapshots of all buckets.
     fn snapshot_count(&self) -> usize;
     /// Whether a bucket or snapshot other than `by` names the layer.
     fn is_named_beside(&self, layer: BucketId, by: BucketId) -> bool;

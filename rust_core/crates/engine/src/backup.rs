@@ -31,7 +31,7 @@ pub struct PinnedFile {
 /// The files of one moment, kept in place until this is dropped.
 pub struct BackupPin {
     pub store_id: [u8; 16],
-    /// Of the last record in the files.
+    /// The sequence of the last record in the files.
     pub sequence: Sequence,
     pub files: Vec<PinnedFile>,
     _pause: PauseGuard,

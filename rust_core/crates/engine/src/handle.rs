@@ -16,7 +16,7 @@ use orcas_catalog::{Document, EpochPin};
 use orcas_decide::{Failure, Intent, Outcome};
 use orcas_record::{Bucket, BucketId, Cause, DocumentKind, Sequence};
 
-/// What callers share: everything but opening and closing.
+/// The interface of the engine for its callers: everything but opening and closing.
 #[derive(Clone)]
 pub struct Handle {
     pub(super) shared: Arc<EngineState>,
@@ -115,12 +115,12 @@ impl Handle {
         &self.shared.content.buffers
     }
 
-    /// What stores bodies and reads them.
+    /// The part that stores bodies and reads them.
     pub fn content(&self) -> &Arc<Content> {
         &self.shared.content
     }
 
-    /// What they are sealed with.
+    /// The keys that seal content.
     pub fn keys(&self) -> &ObjectKeys {
         &self.shared.content.keys
     }

@@ -1,4 +1,4 @@
-//! What a handle finds: objects, versions, uploads, and pages of them.
+//! The lookups of a handle: objects, versions, uploads, and pages of them.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Handle {
         self.shared.catalog.version_with(bucket, key, id)
     }
 
-    /// The same in all layers of a bucket.
+    /// The version with this id in any layer of a bucket.
     pub fn version_in(&self, bucket: &Bucket, key: &Bytes, id: VersionId) -> Result<Option<PinnedObject>> {
         self.shared.catalog.version_in(bucket, key, id)
     }
@@ -49,7 +49,7 @@ impl Handle {
         self.shared.catalog.newest_marker_in(bucket, key)
     }
 
-    /// What the versions in a layer mean, from memory.
+    /// The meaning of the versions in a layer, from memory.
     pub fn layer_kind(&self, layer: BucketId) -> LayerKind {
         self.shared.catalog.kind(layer)
     }
@@ -70,7 +70,7 @@ impl Handle {
         catalog::list_versions(&self.shared.catalog, list, sink)
     }
 
-    /// The same in all layers of `bucket`, which `list` names.
+    /// Lists the versions in all layers of `bucket`, which `list` names.
     pub fn list_versions_in(
         &self,
         bucket: &Bucket,

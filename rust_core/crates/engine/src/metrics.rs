@@ -1,5 +1,5 @@
-//! What the engine counts of its own work: rounds of the committer, syncs, sealing. Any thread adds, and nobody waits.
-//! Numbers that the state of the store has anyway are not here; whoever shows them asks for that state.
+//! Counts of the engine's own work: rounds of the committer, syncs, sealing. Any thread adds, and nobody waits. Numbers
+//! that the state of the store has anyway are not here; whoever shows them asks for that state.
 
 use orcas_metrics::{Counter, Histogram, Scale};
 use orcas_seal::Algorithm;
@@ -11,7 +11,7 @@ pub struct EngineMetrics {
     /// For each round, how long the first of its intents had waited.
     pub waits: Histogram,
     pub syncs: Histogram,
-    /// Of each append to the log.
+    /// The number of records of each append to the log.
     pub batch_records: Histogram,
     pub batch_bytes: Histogram,
     /// Batches that failed as a whole.
@@ -38,7 +38,7 @@ impl Default for EngineMetrics {
 /// Sealing or opening content: up to 256 KiB of a large body at a time, other content at once.
 pub struct CipherWork {
     pub times: Histogram,
-    /// Of content, by algorithm as in [`Algorithm::ALL`].
+    /// Bytes of content, by algorithm as in [`Algorithm::ALL`].
     bytes: [Counter; Algorithm::ALL.len()],
 }
 

@@ -1,4 +1,4 @@
-//! What an engine is opened with: options, which the control plane validates, and its interfaces to the machine.
+//! The options with which an engine is opened, which the control plane validates, and its interfaces to the machine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct EngineOptions {
     /// Off: memory is allocated whenever it is needed and freed at once, and read connections of the index are opened
     /// and closed for each use, instead of being used again.
     pub pooling_enabled: bool,
-    /// `None`: no events are kept.
+    /// The options of events; `None`: no events are kept.
     pub events: Option<EventOptions>,
 }
 

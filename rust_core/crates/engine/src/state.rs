@@ -26,7 +26,7 @@ use orcas_fs::{FileSystem, Random};
 use orcas_store::StoreKeys;
 use orcas_store::ballast::SMALLEST;
 
-/// What all threads of an open store share. No part of it knows the whole.
+/// The parts of an open store that its threads share. No part knows the whole.
 pub(super) struct EngineState {
     pub options: EngineOptions,
     pub fs: Arc<dyn FileSystem>,

@@ -1,4 +1,4 @@
-//! The same pipeline without threads: its owner decides what happens next. For simulations and tests.
+//! The pipeline of the engine without threads: its owner decides what happens next. For simulations and tests.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ impl Stepper {
         &self.handle
     }
 
-    /// One round of the committer: what waits is decided and made as durable as it has to be. Does nothing while the
-    /// index is too far behind, or awaited.
+    /// Runs one round of the committer: decides the intents that wait, and makes them as durable as they have to be.
+    /// Does nothing while the index is too far behind, or awaited.
     pub fn commit(&mut self) {
         if !self.handle.shared.applies.full() && !self.awaits_index() {
             self.committer.step();
@@ -50,12 +50,12 @@ impl Stepper {
         self.committer.awaits_index()
     }
 
-    /// What a clean end makes of the log. Nothing may be done with the store any more.
+    /// Ends the log as a clean end does. Nothing may be done with the store any more.
     pub fn close(&mut self) {
         self.committer.close();
     }
 
-    /// One transaction of the applier.
+    /// Runs one transaction of the applier.
     ///
     /// # Errors
     /// When the index cannot be written.
@@ -63,7 +63,7 @@ impl Stepper {
         self.applier.step()
     }
 
-    /// One look at what the event journal lacks. `hurry`: it is made durable as well.
+    /// Runs one look at the events that the journal lacks. `hurry`: they are made durable as well.
     ///
     /// # Errors
     /// When the journal cannot be written or the log not be read.
@@ -74,7 +74,7 @@ impl Stepper {
         self.follower.as_mut().map_or(Ok(()), Follower::step)
     }
 
-    /// What [`Handle::move_prefix`] would submit.
+    /// The intent that [`Handle::move_prefix`] would submit.
     ///
     /// # Errors
     /// When the index cannot be read.

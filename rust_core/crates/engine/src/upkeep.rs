@@ -2,7 +2,7 @@
 
 use crossbeam_channel::{Receiver, Sender};
 
-/// What the upkeep thread is asked to do.
+/// A task for the upkeep thread.
 pub(crate) enum UpkeepTask {
     Spare,
     /// There may be room for the ballast.

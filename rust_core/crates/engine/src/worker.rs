@@ -25,7 +25,7 @@ pub(crate) struct WorkerState {
     pub busy: bool,
     /// Requests that it has not taken yet.
     pub waiting: usize,
-    /// What its last attempt ran into; it is tried again.
+    /// The error of the last attempt; it is tried again.
     pub failed: Option<Arc<str>>,
 }
 
@@ -124,7 +124,7 @@ impl<R> WorkerQueue<R> {
         self.state.lock().busy = false;
     }
 
-    /// What the last attempt ran into; `None` when it succeeded. Returns what was known before.
+    /// Notes the error of the last attempt; `None` when it succeeded. Returns what was known before.
     pub fn note_failure(&self, failed: Option<Arc<str>>) -> Option<Arc<str>> {
         std::mem::replace(&mut self.state.lock().failed, failed)
     }

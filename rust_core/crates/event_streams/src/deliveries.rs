@@ -25,7 +25,7 @@ const DELIVERIES_AT_ONCE: usize = 64;
 
 /// An event, and which notification sends it.
 pub struct Delivery {
-    /// The same whenever it is delivered.
+    /// The id of the event, the same whenever it is delivered.
     pub id: String,
     /// When it happened.
     pub time_ms: u64,
@@ -37,7 +37,7 @@ pub struct Delivery {
     pub is_test: bool,
 }
 
-/// What one look brings.
+/// The deliveries that one look brings.
 pub struct Deliveries {
     pub found: Vec<Delivery>,
     /// The id of the place behind them.

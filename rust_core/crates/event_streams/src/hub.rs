@@ -20,7 +20,7 @@ use orcas_base::completions::Resume;
 const EVENTS_MAX: usize = 4_096;
 const KEYS_MAX: usize = 1 << 20;
 
-/// Who waits for events.
+/// A listener that waits for events.
 pub(super) trait Waits: Send + Sync {
     fn wants(&self, event: &Event) -> bool;
 
@@ -70,7 +70,7 @@ fn key_len(event: &Event) -> usize {
     event.object.as_ref().map_or(0, |object| object.key.len())
 }
 
-/// What a listener finds here.
+/// The result of a listener's look.
 pub(super) enum Found {
     /// Events behind its place, and the place up to which it has seen everything with them.
     Events(Vec<Arc<Shown>>, Place),

@@ -31,7 +31,7 @@ const LOOKS_AT_ONCE: usize = 64;
 const EVENT: &str = "s3";
 const GAP: &str = "gap";
 
-/// What a client asks for, as text.
+/// The options of a client, as text.
 #[derive(Clone, Debug, Default)]
 pub struct ListenOptions {
     /// Names and patterns. All events if there are none.
@@ -100,7 +100,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// What is new in memory. Empty: nothing; `None`: `read` has to be called, or the stream has ended.
+    /// The new events in memory. Empty: nothing; `None`: `read` has to be called, or the stream has ended.
     pub fn take(&self) -> Option<Bytes> {
         let streams = self.streams.upgrade()?;
         let first = std::mem::take(&mut *self.first.lock());
@@ -135,7 +135,7 @@ impl Listener {
         }
     }
 
-    /// What another listener has made for this place.
+    /// The piece that another listener has made for this place.
     fn take_shared(&self, streams: &EventStreams) -> Option<Bytes> {
         if !self.has_begun() || streams.hub.is_closed() {
             return None;

@@ -1,4 +1,4 @@
-//! What S3 calls a change: decided by what was changed and by the operation that did it.
+//! The name that S3 has for a change: decided by what was changed and by the operation that did it.
 
 use orcas_engine::{Change, ChangeKind};
 use orcas_events::{Bucket, Event, EventName, Object};

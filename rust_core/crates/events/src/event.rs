@@ -1,4 +1,4 @@
-//! What has happened, as a value.
+//! An event, as a value.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -28,7 +28,7 @@ pub struct Bucket {
     pub name: String,
     /// The id of the account that owns it.
     pub owner: String,
-    /// What tells it from an earlier bucket of the same name.
+    /// The id that distinguishes the bucket from an earlier one of the same name.
     pub id: u64,
 }
 

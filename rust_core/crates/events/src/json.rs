@@ -18,15 +18,15 @@ const SERVICE: &str = "s3.amazonaws.com";
 const NO_ADDRESS: &str = "0.0.0.0";
 const ARN: &str = "arn:aws:s3:::";
 
-/// What a message says beside the events.
+/// The facts of a message beside the events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
     pub region: &'a str,
-    /// What answers have as `x-amz-id-2`.
+    /// The value of `x-amz-id-2` in answers.
     pub host_id: &'a str,
     /// The ID of the notification by which the events are sent, or empty.
     pub configuration_id: &'a str,
-    /// What the names of events begin with: nothing, or `s3:` for MinIO's clients.
+    /// The prefix of the names of events: nothing, or `s3:` for MinIO's clients.
     pub name_prefix: &'a str,
 }
 

@@ -2,7 +2,7 @@
 
 macro_rules! names {
     ($($name:ident = $text:literal),+ $(,)?) => {
-        /// What has happened. The order has no meaning.
+        /// The kind of event. The order has no meaning.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum EventName { $($name,)+ }

@@ -1,5 +1,5 @@
-//! What the listener is compared with: hyper on one thread, which answers every request of a method with the same bytes.
-//! It serves HTTP/1.1, and with the argument `http2` HTTP/2 instead.
+//! The server that the listener is compared with: hyper on one thread, which answers every request of a method with the
+//! same bytes. It serves HTTP/1.1, and with the argument `http2` HTTP/2 instead.
 //!
 //! Standard input says what they are, for each method in turn: `METHOD SIZE LINES`, then as many lines of headers. One line
 //! on standard output gives the address. Ends when killed.

@@ -49,7 +49,7 @@ pub enum Content {
     Empty,
     Whole(Bytes),
     Pieces(Pieces),
-    /// That of the application.
+    /// The body of an answer of the application.
     Passed {
         body: Incoming,
         /// Ends a body that may have no end of its own, when its client has gone.

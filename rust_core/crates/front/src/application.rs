@@ -35,9 +35,9 @@ const CLIENT: HeaderName = HeaderName::from_static("orcas-front-client");
 const SCHEME: HeaderName = HeaderName::from_static("orcas-front-scheme");
 /// The certificate of the client, as DER in hexadecimal digits.
 const CERTIFICATE: HeaderName = HeaderName::from_static("orcas-front-certificate");
-/// Of an answer of the application: it has no end of its own.
+/// The header that marks an answer of the application without an end of its own.
 pub const ENDLESS: HeaderName = HeaderName::from_static("orcas-front-endless");
-/// Of an answer that the client is not to see: its connection ends instead.
+/// The header that marks an answer that the client is not to see: its connection ends instead.
 pub const DROPPED: HeaderName = HeaderName::from_static("orcas-front-dropped");
 /// Connections that are kept while nobody needs them.
 const IDLE_MAX: usize = 32;

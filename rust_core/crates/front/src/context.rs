@@ -1,4 +1,4 @@
-//! What the requests of one runtime thread share, and what those of all threads do.
+//! The state that the requests of one runtime thread share, and the state that those of all threads do.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use crate::waits::Waits;
 use orcas_bodies::incomplete::{INCOMPLETE_SHARE, IncompleteBodies, STRANGERS_SHARE};
 use orcas_gateway::{Gateway, Responder, now_ms};
 
-/// What all threads share.
+/// The state that all threads share.
 pub struct Shared {
     pub gateway: Arc<Gateway>,
     pub options: FrontOptions,
@@ -70,11 +70,11 @@ impl Shared {
     }
 }
 
-/// What the requests of one thread share.
+/// The state that the requests of one thread share.
 pub struct Context {
     pub shared: Arc<Shared>,
     pub waits: Arc<Waits>,
-    /// The same, as the gateway knows it.
+    /// The waits of the thread, as the gateway knows them.
     pub responder: Arc<dyn Responder>,
     pub application: Application,
     date: Mutex<HeaderValue>,

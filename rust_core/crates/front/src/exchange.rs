@@ -1,4 +1,4 @@
-//! One request and its answer: the head is checked and admitted, the body arrives as the request plans to, the operation
+//! A request and its answer: the head is checked and admitted, the body arrives as the request plans to, the operation
 //! runs, and its answer is sent.
 //!
 //! No byte of a body is received before the head is verified; so `Expect: 100-continue` is answered then. The verified
@@ -123,7 +123,7 @@ impl Exchange {
         }
     }
 
-    /// What becomes of a request that a worker accepts.
+    /// The result of a request that a worker accepts.
     async fn accepted(&self, postponed: &Arc<Postponed>) -> Accepted {
         let slot = self.slot();
         postponed.begin(slot.number());
@@ -380,7 +380,7 @@ impl Exchange {
         Response::from_parts(parts, body)
     }
 
-    /// Nobody waits for an answer: the connection ends, and this with it.
+    /// Ends the connection, and this with it: nobody waits for an answer.
     async fn ended(&self) -> Response<AnswerBody> {
         if !self.conn.is_ending() {
             self.conn.end(Order::Abort);
@@ -415,7 +415,7 @@ pub fn report(refusal: &Refusal, request_id: &str, origin: &Origin) {
 
 /// Why a request gets no answer here.
 enum Stop {
-    /// Its client has gone.
+    /// The client has gone.
     Gone,
     /// The application answers it.
     Passed,

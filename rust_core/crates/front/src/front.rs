@@ -113,7 +113,7 @@ impl Front {
         self.contexts.iter().map(|context| context.count_conns()).sum()
     }
 
-    /// What a stop would wait for.
+    /// The requests and answers that a stop would wait for.
     pub fn under_way(&self) -> UnderWay {
         self.contexts.iter().map(|context| context.under_way()).sum()
     }

@@ -18,7 +18,7 @@ use orcas_http::hex;
 use orcas_telemetry::metrics::requests::Finished;
 use orcas_telemetry::stopwatch::Step;
 
-/// What the gateway has made of the head.
+/// The result of the head, from the gateway.
 pub enum Admitted {
     Request(Arc<dyn Request>),
     /// A form whose fields have made no request yet.
@@ -30,7 +30,7 @@ pub enum Admitted {
 }
 
 impl Admitted {
-    /// What was accepted or refused, of a head that came at `began`.
+    /// The result of a head that came at `began`.
     pub fn of(accepted: &Accepted, began: Instant) -> Self {
         match accepted {
             Ok(request) => Self::Request(Arc::clone(request)),
@@ -55,7 +55,7 @@ pub struct Life {
     head: Arc<Head>,
     origin: Origin,
     pub admitted: Admitted,
-    /// What is counted of the answer, unless it is that of a refusal.
+    /// The summary of the answer, unless it is that of a refusal.
     answer: Option<ResponseSummary>,
     /// The access decisions by which its form was refused, if it was.
     pub judged: Option<Arc<LoggedDecisions>>,
@@ -65,7 +65,7 @@ pub struct Life {
 }
 
 impl Life {
-    /// Of a request with this head and origin.
+    /// The life of a request with this head and origin.
     pub fn new(
         shared: &Arc<Shared>,
         conn: &Arc<Conn>,
@@ -102,7 +102,7 @@ impl Life {
         self.is_passed_on = true;
     }
 
-    /// What is counted of an answer that is sent in pieces.
+    /// The count of bytes of an answer that is sent in pieces.
     pub fn delivery(&self) -> Option<&Arc<Delivery>> {
         self.summary()?.delivery.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Where a request comes from: the client, and whether nobody reads along on its way.
+//! The origin of a request: the client, and whether nobody reads along on its way.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -9,13 +9,13 @@ use crate::connections::proxies::Proxies;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
-    /// Its port is 0 if a proxy has passed the request on, which does not say it.
+    /// The address of the client. Its port is 0 if a proxy has passed the request on, which does not say it.
     pub client: SocketAddr,
     pub is_tls: bool,
 }
 
 impl Origin {
-    /// The same as what a trusted proxy says of a request with these headers, if this is one.
+    /// The origin that a trusted proxy names in these headers, if this is a trusted proxy; otherwise this one.
     #[must_use]
     pub fn said_by(self, proxies: &Proxies, headers: &HeaderMap) -> Self {
         let own = self.client.ip();

@@ -31,7 +31,7 @@ impl std::error::Error for Gone {}
 
 pub struct Receiving {
     body: Incoming,
-    /// What was taken and given back.
+    /// A piece that was taken and given back.
     held: Option<Bytes>,
     conn: Arc<Conn>,
     /// Whether the client was asked for it.
@@ -39,11 +39,11 @@ pub struct Receiving {
     wanted: Option<oneshot::Receiver<()>>,
     /// Ends when nobody wants the rest.
     kept: Option<oneshot::Receiver<()>>,
-    /// What has arrived counts until the body is complete.
+    /// The bytes that have arrived, which count as incomplete until the body is complete.
     counted: Option<Counted<Conn>>,
 }
 
-/// What a body waits for whose client sends it only if it is asked to: somebody wants it, or nobody ever will.
+/// The signal for a body whose client sends it only if it is asked to: somebody wants the body, or nobody ever will.
 pub struct Wish(Mutex<Option<oneshot::Sender<()>>>);
 
 impl Wish {
@@ -55,7 +55,7 @@ impl Wish {
     }
 }
 
-/// Nobody will want a body any more when this is dropped, with the answer to its request.
+/// Dropped with the answer to its request: nobody will want the body any more.
 pub struct Unwanted {
     wish: Option<Arc<Wish>>,
     _kept: oneshot::Sender<()>,

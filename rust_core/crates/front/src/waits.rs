@@ -1,4 +1,4 @@
-//! What requests of one runtime thread wait for: completions of the gateway, by the number of a slot.
+//! Completions of the gateway, by the number of a slot, for the requests of one runtime thread that wait for them.
 //!
 //! Other threads only push into a queue and wake the task that distributes it, once for a burst. That task runs on the
 //! thread of the requests, so that waking them costs no system call. The slot of a request that has gone stays taken until
@@ -21,7 +21,7 @@ pub struct Waits {
 #[derive(Default)]
 struct Arrived {
     queue: Vec<(u32, Completion)>,
-    /// Of the task that distributes, while it sleeps.
+    /// The waker of the task that distributes, while it sleeps.
     distributor: Option<Waker>,
 }
 
@@ -37,7 +37,7 @@ enum Entry {
     Taken,
     Waiting(Waker),
     Done(Completion),
-    /// Who waited has gone.
+    /// The request that waited has gone.
     Abandoned,
 }
 
@@ -111,7 +111,7 @@ impl Waits {
 pub struct Slot {
     waits: Arc<Waits>,
     number: u32,
-    /// Its completion frees it, because nobody waits any more.
+    /// Nobody waits any more: the completion frees the slot.
     abandoned: bool,
 }
 
@@ -137,7 +137,7 @@ impl Drop for Slot {
 }
 
 pub struct Wait {
-    /// `None` once the completion is there.
+    /// The slot; `None` once the completion is there.
     slot: Option<Slot>,
 }
 

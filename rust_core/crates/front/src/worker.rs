@@ -1,4 +1,4 @@
-//! One runtime thread: accepts connections from the shared sockets and serves them.
+//! A runtime thread: accepts connections from the shared sockets and serves them.
 
 use std::future::poll_fn;
 use std::io;
@@ -35,7 +35,7 @@ const STREAMS: Duration = Duration::from_secs(1);
 /// Until the next attempt when there are no descriptors or no memory for another connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What the threads are to do.
+/// The phase of the server, which tells the threads what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     Serve,

@@ -28,7 +28,7 @@ use orcas_sigv4::{Authentication, Diagnosis, claimed_signature, explain};
 /// The message for writes while a store is open for salvage. The status is not 503, because clients repeat after that.
 const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
 
-/// What is known of a head by the time at which it is refused.
+/// The parts of a head that are known when it is refused.
 #[derive(Default)]
 struct Resolved {
     operation: Option<Operation>,
@@ -78,8 +78,8 @@ impl Gateway {
         }))
     }
 
-    /// What the answer to a refused head says about its signature: as S3, what was signed if the signature is wrong; in
-    /// development also why it is.
+    /// Details on the signature for the answer to a refused head: as in S3, the signed text if the signature is wrong;
+    /// in development also the reason.
     fn explanation(&self, head: &RequestHead<'_>, code: ErrorCode) -> Option<Diagnosis> {
         if self.access().options.dev {
             return self.diagnose(head);

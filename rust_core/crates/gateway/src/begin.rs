@@ -1,6 +1,6 @@
-//! Where a request begins, whichever front end it has: its head is counted, and becomes a request, a form or a refusal, or
-//! is postponed. From here, `admission` verifies and authorizes it, `requests` receives its body and `operations` carry it
-//! out. It ends in `finish`.
+//! The begin of a request, whichever front end it has: its head is counted, and becomes a request, a form or a refusal,
+//! or is postponed. From here, `admission` verifies and authorizes it, `requests` receives its body and `operations`
+//! carry it out. It ends in `finish`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use orcas_base::blocking;
 use orcas_http::RequestHead;
 use orcas_responses::reply::Responder;
 
-/// What the server makes of the head of a request.
+/// The result of the head of a request.
 pub enum Begun {
     Accepted(Accepted),
     /// A form, whose fields make the request.

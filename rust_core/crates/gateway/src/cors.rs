@@ -17,7 +17,7 @@ const NOT_ALLOWED: &str = "CORSResponse: This CORS request is not allowed. This 
                            are not whitelisted by the resource's CORS spec.";
 
 impl Gateway {
-    /// What answers to this request say about its origin.
+    /// The CORS headers of answers to this request.
     pub fn cors_lines(&self, head: &RequestHead<'_>, mount_length: usize) -> CorsLines {
         let origin = head.headers.get("origin")?;
         let rules = self.cors_rules(&self.target(head, mount_length)?)?;

@@ -1,5 +1,5 @@
-//! What the log says about a refused request. The head is read again after the refusal, so that this costs nothing for
-//! other requests. Nothing here authorizes anything.
+//! The description of a refused request for the log. The head is read again after the refusal, so that this costs
+//! nothing for other requests. Nothing here authorizes anything.
 
 use std::time::Instant;
 
@@ -14,7 +14,8 @@ use orcas_s3::resolve::resolve;
 use orcas_s3::{Operation, Target};
 use orcas_sigv4::{Diagnosis, Requirements, ServerNames, authenticate, claimed_signature, diagnose};
 
-/// Who asked for what, as far as the head tells. The access key is the one claimed: the signature may be anybody's.
+/// The operation, bucket, key and sender of a request, as far as the head tells. The access key is the one claimed: the
+/// signature may be anybody's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     pub operation: Option<Operation>,

@@ -1,4 +1,4 @@
-//! Where a request ends, whichever front end it has: what became of its head and of its answer is counted. Which logs
+//! The end of a request, whichever front end it has: the results of its head and of its answer are counted. Which logs
 //! have it, and how long its stages took, is in `accounting`.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use orcas_s3::{ErrorCode, Operation};
 use orcas_telemetry::metrics::requests::Finished;
 use orcas_telemetry::traces::Trace;
 
-/// What is counted of a response.
+/// The numbers of a response that are counted.
 pub struct ResponseSummary {
     pub status: u16,
     pub request_id: [u8; 16],
@@ -32,10 +32,10 @@ pub struct ResponseSummary {
     pub object_size: Option<u64>,
     /// If the body leaves in pieces.
     pub delivery: Option<Arc<Delivery>>,
-    /// What a refused head asked for, and when.
+    /// The operation that a refused head asked for, and the time at which the head came.
     pub operation: Option<Operation>,
     pub began: Option<Instant>,
-    /// Of a refused head that is traced.
+    /// The trace of a refused head, if it is traced.
     pub trace: Option<Box<Trace>>,
     /// As of the refusal.
     pub judged: Option<Arc<LoggedDecisions>>,
@@ -44,7 +44,7 @@ pub struct ResponseSummary {
 }
 
 impl ResponseSummary {
-    /// Of a response that is ready to be sent.
+    /// The summary of a response that is ready to be sent.
     pub fn of(answer: &Response) -> Self {
         let (body, delivery) = match &answer.body {
             ResponseBody::Empty => (0, None),
@@ -66,7 +66,7 @@ impl ResponseSummary {
         }
     }
 
-    /// The same of what refuses a head that came at `began`.
+    /// The summary of the refusal of a head that came at `began`.
     pub fn of_refusal(refusal: &Refusal, began: Instant) -> Self {
         Self {
             operation: refusal.operation,
@@ -78,7 +78,7 @@ impl ResponseSummary {
     }
 }
 
-/// What became of a head, as the front end keeps it until the request is done.
+/// The result of a head, as the front end keeps it until the request is done.
 #[derive(Clone, Copy)]
 pub enum Admission<'a> {
     Request(&'a dyn Request),
@@ -103,7 +103,7 @@ impl<'a> Admission<'a> {
 /// A request that is done.
 pub struct Done<'a> {
     pub admission: Admission<'a>,
-    /// `None` if the client disconnected.
+    /// The summary of the response; `None` if the client disconnected.
     pub response: Option<&'a ResponseSummary>,
     /// Status and code of the answer of the connection itself, if it gave one instead.
     pub refusal: Option<(u16, &'a str)>,

@@ -33,11 +33,11 @@ use orcas_sigv4::{Authentication, Diagnosis, Explanation, PayloadMode, claims_no
 pub struct FormHead {
     fields: FieldsReader,
     address: Address,
-    /// Of what is not the body of a request.
+    /// The counts of the form, besides the body of a request.
     tally: Arc<Tally>,
 }
 
-/// Where a form is sent to, and its length.
+/// The URL of a form, and its length.
 struct Address {
     path: Vec<u8>,
     host: Vec<u8>,
@@ -49,7 +49,7 @@ struct Address {
     envelope: Envelope,
 }
 
-/// What follows from the fields of a form.
+/// The request or refusal that follows from the fields of a form.
 pub struct FormAdmission {
     pub request: Result<Arc<Postponed>, Box<Response>>,
     /// Bytes of the piece that came last that are no part of the file.
@@ -105,7 +105,7 @@ impl Gateway {
 }
 
 impl FormHead {
-    /// What is counted of it, unless it makes a request.
+    /// The counts of the form, unless it makes a request.
     pub fn tally(&self) -> &Arc<Tally> {
         &self.tally
     }
@@ -233,7 +233,7 @@ impl Address {
     }
 }
 
-/// What a client needs in order to find out what is wrong with the signature of its form.
+/// The text that a form has to sign, from which a client can find out what is wrong with the signature of its form.
 fn signed_text(problem: &Problem, form: &Form) -> Option<Explanation> {
     let policy = form.get("policy").filter(|_| problem.error.code == ErrorCode::SignatureDoesNotMatch);
     policy.map(|policy| Explanation { canonical_request: None, string_to_sign: policy.to_vec() })

@@ -50,12 +50,12 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Who may do what.
+    /// The access control of the store.
     pub fn access(&self) -> &AccessControl {
         &self.services.access
     }
 
-    /// What responses to a request for `path`, as it stood in the request line, say about the request.
+    /// The parts of responses that name the request for `path`, as it stood in the request line.
     pub fn envelope(&self, method: &[u8], path: &[u8]) -> Envelope {
         self.services.ids.envelope(method, path)
     }

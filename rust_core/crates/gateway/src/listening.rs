@@ -1,4 +1,4 @@
-//! Who may listen to events as MinIO's clients do: root to all buckets, and whoever has the permission to one.
+//! Permission to listen to events as MinIO's clients do: root to all buckets, and whoever has the permission to one.
 //!
 //! Invariant: a stream lasts no longer than the permission. It is asked for again before anything is sent, since the key,
 //! the policies and the bucket may be gone by then.

@@ -15,7 +15,7 @@ pub struct BucketPrefix<'a> {
     pub prefix: &'a str,
 }
 
-/// What a move did.
+/// The result of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MovedPrefix {
     pub objects: u64,

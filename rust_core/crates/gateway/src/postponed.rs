@@ -19,14 +19,14 @@ use orcas_s3::Operation;
 /// A verified request, or its refusal.
 pub type Accepted = Result<Arc<dyn Request>, Box<Refusal>>;
 
-/// What accepts the request on a worker.
+/// The job that accepts the request on a worker.
 type Job = Box<dyn FnOnce() -> Option<Accepted> + Send>;
 
 /// A request that is to be accepted on a worker.
 pub struct Postponed {
     gateway: Arc<Gateway>,
     responder: Arc<dyn Responder>,
-    /// Of the answer, if nothing comes of it.
+    /// The envelope of the answer, if the request is refused.
     envelope: Envelope,
     pub operation: Option<Operation>,
     pub began: Instant,
@@ -68,7 +68,7 @@ impl Postponed {
         })
     }
 
-    /// Has a worker accept the request. A `Resume` for `slot` follows.
+    /// Lets a worker accept the request. A `Resume` for `slot` follows.
     pub fn begin(self: &Arc<Self>, slot: u32) {
         let (postponed, resume) = (Arc::clone(self), ResumeLater { responder: Arc::clone(&self.responder), slot });
         self.gateway.services.pool.spawn(move || {
@@ -80,7 +80,7 @@ impl Postponed {
         });
     }
 
-    /// What has become of it.
+    /// The result, once the worker is done.
     pub fn take(&self) -> Accepted {
         let accepted = self.accepted.lock().take();
         accepted.unwrap_or_else(|| {

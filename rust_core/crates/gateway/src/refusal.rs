@@ -13,9 +13,9 @@ use orcas_telemetry::traces::Trace;
 /// Why a request was refused, as a ready answer; or the answer to a preflight, which needs no more than its head.
 pub struct Refusal {
     pub answer: Response,
-    /// What was asked for, if that was known by then.
+    /// The operation that was asked for, if it was known by then.
     pub operation: Option<Operation>,
-    /// Who was refused by which access decisions, if the access log wants to know.
+    /// The access decisions that refused the request, if the access log wants them.
     pub judged: Option<Arc<LoggedDecisions>>,
     /// If it is traced.
     pub trace: Option<Box<Trace>>,

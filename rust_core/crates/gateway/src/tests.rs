@@ -194,7 +194,7 @@ impl Fixture {
         self.settled(self.gateway.begin(head, ingress, &self.responder()))
     }
 
-    /// What becomes of a request that has no form.
+    /// The result of a request that has no form.
     fn settled(&self, begun: Begun) -> Result<Arc<dyn Request>, Box<Response>> {
         match begun {
             Begun::Accepted(accepted) => accepted.map_err(|refusal| Box::new(refusal.answer)),
@@ -203,7 +203,7 @@ impl Fixture {
         }
     }
 
-    /// What becomes of a request that a worker accepts.
+    /// The result of a request that a worker accepts.
     fn accepted(&self, postponed: &Arc<Postponed>) -> Result<Arc<dyn Request>, Box<Response>> {
         postponed.begin(0);
         assert!(matches!(self.wait(), Completion::Resume));

@@ -68,7 +68,7 @@ impl Gateway {
     }
 }
 
-/// What a path names on the host of a website. `path` is raw and undecoded.
+/// The target of a path on the host of a website. `path` is raw and undecoded.
 pub(crate) fn page_target(bucket: String, path: &[u8]) -> Result<Target, S3Error> {
     let key = path.strip_prefix(b"/").ok_or(ErrorCode::InvalidURI)?;
     if key.is_empty() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the index is, and limits of its pool of read connections.
+/// The place of the index, and limits of its pool of read connections.
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
     /// The database file; in memory when `None`.
@@ -19,7 +19,7 @@ pub struct IndexOptions {
     pub synchronous_off: bool,
 }
 
-/// Where the index of a store lives.
+/// The place of the index of a store.
 #[derive(Clone)]
 pub enum IndexPlace {
     /// `index.db` in the store's directory.

@@ -206,12 +206,12 @@ impl<'i> Reader<'i> {
         self.with(|conn| digests::find(conn, sha256, limit))
     }
 
-    /// Where the bytes of a content or chunk are.
+    /// The location of the bytes of a content or chunk.
     pub fn blob(&self, blob: Sequence) -> Result<Option<BlobLocation>> {
         self.with(|conn| blobs::blob(conn, blob))
     }
 
-    /// The same, with how the blob is sealed, if it is.
+    /// The location of a blob's bytes, and how the blob is sealed, if it is.
     pub fn sealed_blob(&self, blob: Sequence) -> Result<Option<(BlobLocation, Option<Seal>)>> {
         self.with(|conn| blobs::sealed_blob(conn, blob))
     }

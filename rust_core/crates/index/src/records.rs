@@ -1,4 +1,4 @@
-//! What the writer takes and reads return: records with their sequences.
+//! The types that the writer takes and reads return: records with their sequences.
 
 use bytes::Bytes;
 
@@ -13,7 +13,8 @@ pub struct Applied<'a> {
     pub record: &'a Record,
     /// The encoded record; stored verbatim for buckets, segments, versions, uploads and parts.
     pub payload: &'a Bytes,
-    /// Where the bytes of a content are; `None` for every other record (the record of a chunk holds its location).
+    /// The location of the bytes of a content; `None` for every other record (the record of a chunk holds its
+    /// location).
     pub location: Option<BlobLocation>,
 }
 
@@ -23,6 +24,6 @@ pub struct Stored {
     pub sequence: Sequence,
     pub kind: u8,
     pub record: Bytes,
-    /// Of a version: the newest UpdateVersion record that names it.
+    /// The newest UpdateVersion record that names the version, if the record is a version.
     pub update: Option<Bytes>,
 }

@@ -160,7 +160,7 @@ impl Reader<'_> {
         self.with(|conn| page_of_records(conn, sql, (stored_int(after)?, limited(limit)), read, len))
     }
 
-    /// What the rows of `heads` and `history` add up to, by bucket, and the number of rows in `versions`.
+    /// Totals of the rows of `heads` and `history`, by bucket, and the number of rows in `versions`.
     pub fn row_counts(&self) -> Result<(Vec<(BucketId, RowCounts)>, u64)> {
         let sql = "SELECT bucket, sum(objects), sum(bytes), sum(history) FROM ( \
              SELECT bucket, count(*) AS objects, sum(size) AS bytes, 0 AS history FROM heads GROUP BY bucket \

@@ -11,7 +11,7 @@ use super::scan::{Scanned, Scanner, read_header};
 use super::{DIRECTORY, segment_names};
 use orcas_events::Place;
 
-/// What a look at all segments found.
+/// The findings of a look at all segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalExamined {
     pub segments: u64,

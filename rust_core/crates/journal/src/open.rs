@@ -17,17 +17,17 @@ use orcas_events::Place;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resumed {
     pub mark: Mark,
-    /// What the mark stands for.
+    /// The sequence of the record that the mark stands for.
     pub sequence: u64,
     /// The last event.
     pub last: Place,
     /// Its time, or that of the beginning of its segment.
     pub time_ms: u64,
-    /// What was pushed of the state, in order, since the last segment began.
+    /// The states that were pushed, in order, since the last segment began.
     pub states: Vec<Vec<u8>>,
 }
 
-/// What the last segment holds up to its last mark.
+/// The contents of the last segment up to its last mark.
 struct Intact {
     resumed: Resumed,
     end: u64,

@@ -20,7 +20,7 @@ pub enum JournalCursor {
     Since(u64),
 }
 
-/// What one look brings.
+/// The events that one look brings.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ReadEvents<T> {
     /// In order. Empty at the end of the journal.

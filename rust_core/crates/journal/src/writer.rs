@@ -46,7 +46,7 @@ pub struct Start {
     /// The last event before it; behind a record if events before it are missing.
     pub after: Place,
     pub mark: Mark,
-    /// What the mark stands for.
+    /// The sequence of the record that the mark stands for.
     pub sequence: u64,
     pub now_ms: u64,
 }
@@ -175,7 +175,7 @@ impl Journal {
         self.active.as_ref().map(|active| (active.segment.number, active.synced_end))
     }
 
-    /// What the last durable mark stands for. 0 before the beginning.
+    /// The sequence of the record that the last durable mark stands for. 0 before the beginning.
     pub fn durable(&self) -> u64 {
         self.active.as_ref().map_or(0, |active| active.synced)
     }

@@ -15,7 +15,7 @@ use crate::error::OpenError;
 /// The files, in the order in which they are written.
 pub const NAMES: [&str; 2] = ["keyring", "keyring.copy"];
 
-/// What is known of a keyring without its master key.
+/// The state of a keyring as far as it is known without its master key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     None,
@@ -25,7 +25,7 @@ pub enum Presence {
     Readable,
 }
 
-/// What the data directory has.
+/// The state of the keyring in the data directory.
 pub fn presence(fs: &Arc<dyn FileSystem>, dir: &Path) -> Presence {
     let copies = NAMES.map(|name| read(fs, &dir.join(name)));
     if copies.iter().any(|copy| matches!(copy, CopyState::Whole(_))) {

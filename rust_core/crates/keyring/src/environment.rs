@@ -8,7 +8,7 @@ use orcas_seal::{CacheLimits, Error as SealError};
 /// Milliseconds of some clock.
 pub type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// What the keyring uses of the machine.
+/// The parts of the machine that the keyring uses.
 #[derive(Clone)]
 pub struct Environment {
     pub fs: Arc<dyn FileSystem>,

@@ -1,4 +1,4 @@
-//! What an operator is told about a key.
+//! The facts about a key for operators.
 
 use orcas_seal::{KeyId, KeyState};
 

@@ -41,7 +41,7 @@ pub struct Keyring {
     times: KeyTimes,
 }
 
-/// What the key of a blob derives from.
+/// The values from which the key of a blob derives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct BlobId {
     data_key: DataKeyId,
@@ -49,7 +49,7 @@ struct BlobId {
     seal: SealId,
 }
 
-/// What only changes use.
+/// The state that only changes use.
 struct Writer {
     master: MasterKey,
     /// Both files have the published state.

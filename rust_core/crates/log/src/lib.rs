@@ -97,7 +97,7 @@ impl LogPosition {
         self.chain == other.chain
     }
 
-    /// Whether what ends at `end` is in the same file and before this.
+    /// Whether the bytes that end at `end` are in the same file and before this position.
     pub fn is_behind(&self, end: LogLocation) -> bool {
         let (file, offset) = codec::in_log_parts(end);
         file == self.file && offset <= self.offset
@@ -141,7 +141,7 @@ pub struct RecoveredRecord {
 }
 
 impl RecoveredRecord {
-    /// Where its frame begins in its file.
+    /// The offset at which the frame begins in its file.
     pub fn byte(&self) -> u64 {
         codec::in_log_parts(self.at).1
     }

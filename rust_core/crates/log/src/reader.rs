@@ -85,7 +85,7 @@ impl LogReader {
         Self { inner, buffers: Buffers::new(false) }
     }
 
-    /// The same reader with memory from `buffers`.
+    /// This reader, with memory from `buffers`.
     pub fn using(self, buffers: Arc<Buffers>) -> Self {
         Self { buffers, ..self }
     }

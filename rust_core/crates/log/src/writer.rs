@@ -18,26 +18,26 @@ use super::chain::{Link, LogDirectory, LogFiles, SpareMaker, Survey, fill, size_
 use super::encoding::{Batch, BatchFrame, COMMIT_FRAME, FILE_HEADER, FileContext, FileHeader, Header};
 use super::reader::LogReader;
 
-/// Where a batch begins.
+/// The place where a batch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchLocation {
     pub(super) file: u64,
-    /// Of the first frame.
+    /// The offset of the first frame.
     pub(super) start: u64,
 }
 
 impl BatchLocation {
-    /// Where a record of the batch is.
+    /// The location of a record of the batch.
     pub fn record(self, frame: BatchFrame) -> LogLocation {
         codec::in_log(self.file, self.start + u64::from(frame.0))
     }
 }
 
-/// Where a batch was written.
+/// The place where a batch was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
     pub at: BatchLocation,
-    /// Its end.
+    /// The end of the batch.
     pub position: LogPosition,
 }
 
@@ -71,12 +71,12 @@ struct Current {
     context: FileContext,
 }
 
-/// What recovery passes to the writer.
+/// The chain as recovery found it, for the writer.
 pub(super) struct RecoveredChain {
     pub survey: Survey,
     /// The chain as it was replayed.
     pub links: Vec<Link>,
-    /// Where the chain ends and the new file begins.
+    /// The position at which the chain ends and the new file begins.
     pub end: LogPosition,
     /// The last file, and the end of its last batch that counts.
     pub last: Option<(u64, u64)>,

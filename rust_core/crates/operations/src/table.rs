@@ -31,7 +31,7 @@ use orcas_s3::support::Understood;
 
 type Accept = fn(Arrival<'_>, &RequestContext<'_>) -> Result<Arc<dyn Request>, Problem>;
 
-/// What is needed to parse the requests of an operation.
+/// The functions and facts for the requests of an operation.
 #[derive(Clone, Copy)]
 pub struct Handler {
     name: Name,

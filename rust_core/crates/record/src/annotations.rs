@@ -78,13 +78,13 @@ impl Annotations {
         Some(Self::of(list))
     }
 
-    /// Those of which `keep` is true.
+    /// The annotations for which `keep` is true.
     #[must_use]
     pub fn filtered(&self, keep: impl Fn(&Annotation) -> bool) -> Self {
         Self::of(self.as_slice().iter().filter(|annotation| keep(annotation)).cloned().collect())
     }
 
-    /// The same annotations, written at this time.
+    /// These annotations, written at this time.
     #[must_use]
     pub fn copied_at(&self, modified_ms: u64) -> Self {
         Self::of(self.as_slice().iter().map(|annotation| Annotation { modified_ms, ..annotation.clone() }).collect())

@@ -1,5 +1,5 @@
-//! What of a version may change after it was stored: tags, annotations, retention, legal hold, ACL and encryption. And the
-//! Object Lock of a bucket.
+//! The attributes of a version that may change after it was stored: tags, annotations, retention, legal hold, ACL and
+//! encryption. And the Object Lock of a bucket.
 
 use std::sync::Arc;
 
@@ -67,7 +67,8 @@ impl Encryption {
         !matches!(self, Self::Managed)
     }
 
-    /// What may be stored of a checksum of content that is encrypted like `this`. Short content follows from its checksum.
+    /// The part of a checksum that may be stored of content that is encrypted like `this`. Short content follows from
+    /// its checksum.
     pub fn storable<T>(this: Option<&Self>, checksum: Option<T>) -> Option<T> {
         checksum.filter(|_| !this.is_some_and(Self::hides_digests))
     }

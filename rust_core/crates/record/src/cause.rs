@@ -1,8 +1,8 @@
-//! Who caused a change. Kept by the records from which events are made.
+//! The cause of a change. Kept by the records from which events are made.
 
 use std::num::NonZeroU8;
 
-/// Who caused a change.
+/// The cause of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cause {
     /// The engine itself, or a tool that works on the store.

@@ -34,7 +34,7 @@ pub struct SealedHeaders {
 }
 
 impl ObjectHeaders {
-    /// Those that an encrypted object seals, and those that stay visible.
+    /// The headers that an encrypted object seals, and those that stay visible.
     pub fn split(self) -> (Self, Self) {
         let Self { website_redirect, storage_class, sealed, .. } = self;
         let visible = Self { website_redirect, storage_class, sealed, ..Self::default() };

@@ -157,7 +157,7 @@ impl Bucket {
         &self.stack()[self.written().len()..]
     }
 
-    /// What the versions under the id of this bucket mean, as a layer.
+    /// The meaning of the versions under the id of this bucket, as a layer.
     pub fn layer_kind(&self) -> LayerKind {
         match (self.role, self.versioning) {
             (BucketRole::Amendments, _) => LayerKind::Amendments,
@@ -241,7 +241,7 @@ pub enum Versioning {
     Suspended,
 }
 
-/// What an acknowledgement guarantees. Ordered: a batch gets the highest durability of its writes.
+/// The guarantee of an acknowledgement. Ordered: a batch gets the highest durability of its writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
     UnsafeNone,

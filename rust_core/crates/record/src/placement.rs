@@ -83,8 +83,8 @@ impl fmt::Display for LogLocation {
     }
 }
 
-/// What these values say: numbers of files, and offsets of frames in them. Only for log, chunks and index, and for tests
-/// that damage files.
+/// The meaning of these values: numbers of files, and offsets of frames in them. Only for log, chunks and index, and
+/// for tests that damage files.
 pub mod codec {
     use super::{ChunkLocation, LogFileId, LogLocation, PackId};
 

@@ -1,6 +1,6 @@
-//! What a bucket is for: layers and snapshots are buckets too.
+//! The role of a bucket: layers and snapshots are buckets too.
 
-/// What a bucket is for. Clients see those of the role `Bucket` alone.
+/// The role of a bucket. Clients see those of the role `Bucket` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketRole {
     Bucket,
@@ -15,7 +15,7 @@ pub enum BucketRole {
     Amendments,
 }
 
-/// What the versions in a layer mean.
+/// The meaning of the versions in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerKind {
     /// From before versioning: a key has one version, and a delete marker hides the key in the layers below.

@@ -6,7 +6,7 @@ const TAG: u32 = 16;
 /// Bytes of the longest sealed content, so that what is stored of it fits where 64 MiB fit.
 pub const SEALED_MAX: u32 = (64 << 20) - 16 * BLOCK;
 
-/// What opens a sealed blob, beside the data key itself.
+/// The values that open a sealed blob, beside the data key itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seal {
     /// Id of the data key.

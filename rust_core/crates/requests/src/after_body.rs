@@ -18,14 +18,14 @@ use orcas_sigv4::PayloadMode;
 /// Headers that a body stands for, by names in lower case.
 pub type AskedByBody = Vec<(&'static str, Vec<u8>)>;
 
-/// What is kept of the head until the body was read.
+/// The parts of the head that are kept until the body was read.
 pub struct AfterBody {
     kept: KeptCircumstances,
     target: Target,
 }
 
 impl AfterBody {
-    /// `None` where the head says everything, and for root, who may do everything.
+    /// The parts of the head to keep; `None` where the head says everything, and for root, who may do everything.
     pub fn of(context: &RequestContext<'_>) -> Option<Box<Self>> {
         let asks = context.operation.body_asks() && !context.requester.is_root;
         asks.then(|| Box::new(Self { kept: KeptCircumstances::of(context), target: context.target.clone() }))

@@ -18,7 +18,7 @@ const RANGE_LENGTH: u64 = 4096;
 
 const TOKEN_LENGTH: usize = 8 + 32 + 32;
 
-/// What a challenge is about; a token is good for exactly this.
+/// The subject of a challenge. A token is good for exactly this.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     pub owner: &'a [u8],

@@ -55,7 +55,7 @@ pub trait Operation: Sized + Send + Sync + 'static {
     /// Reads the input from the head.
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem>;
 
-    /// What its body must be: what the table of operations says, unless that is content.
+    /// The body that the request must have: as the table of operations says, unless it is content.
     fn body(&self, context: &RequestContext<'_>) -> Result<BodyPlan, Problem> {
         BodyPlan::of_operation(context.operation, context.headers(), context.payload)
     }
@@ -80,7 +80,7 @@ pub trait Operation: Sized + Send + Sync + 'static {
         Err(wrong_outcome())
     }
 
-    /// What the errors of its requests name.
+    /// The bucket, key and other names in the errors of this operation.
     fn named(&self) -> Named<'_> {
         Named::default()
     }
@@ -90,7 +90,7 @@ pub trait Operation: Sized + Send + Sync + 'static {
         error
     }
 
-    /// What surrounds the content in the body, if that is a form.
+    /// The frame of the content in the body, if the body is a form.
     fn frame(&self) -> Option<&FileFrame> {
         None
     }
@@ -101,7 +101,7 @@ pub trait Operation: Sized + Send + Sync + 'static {
     }
 }
 
-/// What an upload asks the engine for.
+/// The intent that an upload submits to the engine.
 pub type Prepared = Result<Intent, Problem>;
 
 /// An operation whose body becomes content of the store.
@@ -111,7 +111,7 @@ pub trait Upload {
     /// `body` has `size` bytes and these digests, and is sealed like this.
     fn intent(&self, engine: &Handle, size: u64, digests: &Digests, body: Body, sealing: &Sealing) -> Prepared;
 
-    /// What the store gets.
+    /// The addition to the store, which quotas count.
     fn adds(&self) -> Addition;
 
     /// The body, if it was collected in memory and is not sealed.
@@ -131,7 +131,7 @@ pub trait Upload {
         sealing.encryption.is_some() && !engine.keys().can_seal_at_once(self.bucket(), &sealing)
     }
 
-    /// What the body becomes a part of.
+    /// The upload or object that the body becomes a part of, if there is one.
     fn part_of(&self) -> Option<PartOf> {
         None
     }
@@ -155,16 +155,16 @@ impl From<Response> for Progress {
     }
 }
 
-/// What a server sees of a request.
+/// A request as a server sees it.
 pub trait Request: InProgress {
     fn operation(&self) -> Name;
 
     fn envelope(&self) -> &Envelope;
 
-    /// Who sent it.
+    /// The sender of the request.
     fn requester(&self) -> &Arc<Requester>;
 
-    /// What the audit log says of it, if it changes who may do what.
+    /// The entry for the audit log, if the request changes access rights.
     fn audited(&self) -> Option<&Audited>;
 
     /// The bucket that it is about, if that exists.
@@ -173,7 +173,7 @@ pub trait Request: InProgress {
     /// Bucket and key of the object that it reads, if it is to be fetched from the origin of the bucket where it is absent.
     fn pulled(&self) -> Option<(&str, &str)>;
 
-    /// What the access log says of it, if there was one when it was accepted.
+    /// The note for the access log, if there was one when the request was accepted.
     fn note(&self) -> Option<&Note>;
 
     /// Access decisions that are not in the note.
@@ -184,10 +184,10 @@ pub trait Request: InProgress {
     /// Whether it may take many seconds, and ends early if it is abandoned.
     fn in_pieces(&self) -> bool;
 
-    /// Nobody waits for the answer any more.
+    /// Gives the request up: nobody waits for the answer any more.
     fn abandon(&self);
 
-    /// What is counted of it. The front end adds the bytes of a streamed body, and says when that has ended.
+    /// The counts of the request. The front end adds the bytes of a streamed body, and says when that has ended.
     fn tally(&self) -> &Tally;
 
     /// Takes memory of the budget for a body that is collected. False: not yet; a `Resume` for `slot` follows then.
@@ -205,7 +205,7 @@ pub trait Request: InProgress {
     fn start(self: Arc<Self>, body: Bytes, slot: u32) -> Option<Response>;
 }
 
-/// What a request that changes who may do what is about.
+/// The subject of a request that changes access rights.
 pub struct Audited {
     pub bucket: String,
     pub key: Option<String>,
@@ -223,21 +223,21 @@ impl Audited {
     }
 }
 
-/// Where a request has arrived.
+/// The circumstances in which a request arrived.
 #[derive(Clone, Copy)]
 pub struct Arrival<'a> {
     pub services: &'a Arc<Services>,
-    /// Where the answer goes.
+    /// The receiver of the answer.
     pub responder: &'a Arc<dyn Responder>,
     /// For the answer.
     pub cors: &'a CorsLines,
 }
 
-/// One request of an operation.
+/// A request of an operation.
 pub struct TypedRequest<O> {
     pub services: Arc<Services>,
     responder: Arc<dyn Responder>,
-    /// What the front end calls the answer that it waits for.
+    /// The slot under which the front end waits for the answer.
     slot: AtomicU32,
     pub envelope: Envelope,
     pub input: O,
@@ -349,7 +349,7 @@ impl<O: Operation> TypedRequest<O> {
         Progress::Later
     }
 
-    /// What the records of this request say about it.
+    /// The cause that the records of this request name.
     pub fn cause(&self) -> Cause {
         Cause::Request(RequestCause {
             operation: self.name.code(),
@@ -438,7 +438,7 @@ impl<O: Operation> TypedRequest<O> {
         self.once_authorized(Bytes::new(), |request, _| O::begin(request))
     }
 
-    /// The same for a body that may be a part of something. May block then.
+    /// Takes a body that may be a part of an upload. May block then.
     fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes) -> Result<Progress, Problem> {
         let Some(upload) = self.input.upload() else { return self.take(declared, body, StoragePlan::default()) };
         let part = upload.part_of();

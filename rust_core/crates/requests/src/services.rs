@@ -1,4 +1,4 @@
-//! What requests in progress share. One per process; knows nothing of front ends.
+//! The services that requests in progress share. There is one set per process; it knows nothing of front ends.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use orcas_s3::encryption::needs_version_four;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_store::Sealing;
 
-/// What a body becomes a part of.
+/// The upload or object that a body becomes a part of.
 #[derive(Clone, Debug)]
 pub enum PartOf {
     Upload {
@@ -53,8 +53,8 @@ pub struct StoragePlan {
 }
 
 impl StoragePlan {
-    /// Of a body that is sealed as its request says, unless it becomes a part of something. May block then. `body`: as the
-    /// request declares it, if it has one.
+    /// The plan for a body that is sealed as its request says, unless it becomes a part of an upload; then this may
+    /// block. `body`: as the request declares it, if it has one.
     pub fn of(
         engine: &Handle,
         part: Option<&PartOf>,

@@ -18,11 +18,11 @@ use orcas_record::Bucket;
 use orcas_responses::reply::Reply;
 use orcas_store::Sealing;
 
-/// Where a body goes.
+/// The destination of a body.
 pub struct Destination {
     pub bucket: Arc<Bucket>,
     pub adds: Addition,
-    /// What the body becomes a part of.
+    /// The upload or object that the body becomes a part of, if there is one.
     pub part: Option<PartOf>,
     /// Unless that is up to what it becomes a part of.
     pub sealing: Sealing,

@@ -1,4 +1,4 @@
-//! What is counted of one request on its way: when it began, and the bytes of its body and of the response.
+//! The counts of a request: when it began, and the bytes of its body and of the response.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,7 @@ use orcas_http::Headers;
 use orcas_telemetry::stopwatch::Stopwatch;
 use orcas_telemetry::traces::{Trace, Traces};
 
-/// What is watched of requests.
+/// Settings for watching requests.
 pub struct Watch {
     /// Requests that take as long are reported.
     pub slow: Option<Duration>,

@@ -144,7 +144,7 @@ impl Form {
     }
 }
 
-/// One byte in the form `Q`. Everything printable may stand for itself but for what has a meaning there.
+/// A byte in the form `Q`. Everything printable may stand for itself but for what has a meaning there.
 fn quoted(byte: u8) -> Cow<'static, str> {
     match byte {
         b' ' => Cow::Borrowed("_"),

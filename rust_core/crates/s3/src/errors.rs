@@ -181,7 +181,7 @@ impl ErrorCode {
     }
 }
 
-/// What a request is about, for the errors that name it.
+/// The bucket, key and other subjects of a request, for the errors that name them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Named<'a> {
     pub bucket: Option<&'a [u8]>,

@@ -10,7 +10,7 @@ pub mod encryption;
 pub mod errors;
 pub mod form;
 mod objects;
-/// What the benchmarks measure against, so that tests hold the product to the same.
+/// Plain implementations that the benchmarks compare with, so that tests hold the product to the same results.
 #[cfg(test)]
 #[path = "../../../benches/support/plain.rs"]
 mod plain;

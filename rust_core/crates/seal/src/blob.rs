@@ -39,7 +39,7 @@ pub fn block_range(range: Range<u64>, length: u64) -> Result<(Range<u64>, Range<
     Ok((blocks, bytes))
 }
 
-/// What a key seals. Stored nowhere: it makes nonces differ.
+/// The part of a store that a key seals. Stored nowhere: it makes nonces differ.
 #[derive(Clone, Copy)]
 enum Part {
     Content = 0,
@@ -53,7 +53,7 @@ fn nonce(part: Part, number: u64) -> [u8; 12] {
     nonce
 }
 
-/// What an authentication tag covers beside its block.
+/// The bytes that an authentication tag covers beside its block.
 fn bound(number: u64, length: u64) -> [u8; 16] {
     let mut bound = [0; 16];
     bound[..8].copy_from_slice(&number.to_le_bytes());

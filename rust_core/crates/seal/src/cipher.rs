@@ -12,7 +12,7 @@ use crate::secret::{Secret, Wiped};
 /// Bytes of an authentication tag.
 pub const AUTH_TAG_LENGTH: usize = 16;
 
-/// What proves that a block was not changed.
+/// The authentication tag of a block, which proves that it was not changed.
 pub type AuthTag = [u8; AUTH_TAG_LENGTH];
 
 /// How a blob is sealed. Stored beside each, because stores move between machines.

@@ -1,4 +1,4 @@
-//! What can go wrong with keys and sealed bytes. No variant holds a secret or anything derived from one.
+//! Errors of keys and sealed bytes. No variant holds a secret or anything derived from one.
 
 use crate::id::{KeyId, StoreId};
 

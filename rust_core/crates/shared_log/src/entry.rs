@@ -15,15 +15,15 @@ pub struct EntryId(pub u128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u128);
 
-/// What one position of the log holds.
+/// An entry of the log: the contents of one position.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Entry<B> {
     pub id: EntryId,
-    /// Of the node that created it.
+    /// The term of the node that created the entry.
     pub term: Term,
     /// The entry one position before, `None` at position 0.
     pub previous: Option<EntryId>,
-    /// `None`: a fence.
+    /// The batch; `None` for a fence.
     pub batch: Option<B>,
 }
 
@@ -53,7 +53,7 @@ impl Cursor {
     }
 }
 
-/// What has become of an append.
+/// The result of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
     /// The entry is in the log.

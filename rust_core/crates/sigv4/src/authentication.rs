@@ -4,7 +4,7 @@ use super::error::SignatureError;
 use super::payload::PayloadMode;
 use orcas_http::Query;
 
-/// What the server requires of a signature at this moment.
+/// The server's requirements of a signature at this moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Requirements<'a> {
     /// The only region accepted; `None` accepts the region that the request names.
@@ -29,7 +29,7 @@ pub struct Requirements<'a> {
     pub version_two: Option<VersionTwo<'a>>,
 }
 
-/// What the caller knows about the address of a request, which a signature of version 2 covers.
+/// The facts about the address of a request that a signature of version 2 covers.
 #[derive(Clone, Copy, Debug)]
 pub struct VersionTwo<'a> {
     /// The domains of virtual-hosted buckets.
@@ -46,7 +46,7 @@ pub enum Authentication {
     Header,
     Presigned,
     PresignedVersionTwo,
-    /// It has no signature and no access key. The caller decides whether to serve it.
+    /// The request has no signature and no access key. The caller decides whether to serve it.
     Anonymous,
 }
 

@@ -15,7 +15,7 @@ pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const CONTENT_SHA256: &str = "x-amz-content-sha256";
 /// The SHA-256 of no bytes.
 const EMPTY_PAYLOAD: &[u8] = b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-/// What a presigned request to S3 says of its payload.
+/// The payload hash of a presigned request to S3.
 const UNSIGNED_PAYLOAD: &[u8] = b"UNSIGNED-PAYLOAD";
 const ASYMMETRIC_ALGORITHM: &str = "AWS4-ECDSA-P256-SHA256";
 
@@ -210,7 +210,7 @@ impl<'a> AuthorizationHeader<'a> {
     }
 }
 
-/// What is wrong with a scope without a region.
+/// The message about a scope without a region.
 pub(super) const NO_REGION: &str = "the region of the Credential is mal-formed.";
 
 /// `<access key>/<yyyymmdd>/<region>/<service>/aws4_request`. The region may be empty.

@@ -22,7 +22,7 @@ pub struct Explanation {
     pub string_to_sign: Vec<u8>,
 }
 
-/// What is known of a refusal.
+/// The known facts about a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
     /// The likely cause and what to do about it.
@@ -209,7 +209,7 @@ impl Trial<'_> {
         ))
     }
 
-    /// What Host may have been.
+    /// The hosts that the client may have signed for.
     fn hosts(&self, sent: &str) -> Vec<String> {
         let (name, port) = match sent.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (name, Some(port)),

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::canonical::{push_hex, push_scope};
 use super::date::Timestamp;
 
-/// What the credential store knows of an access key. `generation` changes whenever the secret does.
+/// The facts of the credential store about an access key. `generation` changes whenever the secret does.
 #[derive(Clone)]
 pub struct Credential {
     pub secret: Arc<[u8]>,

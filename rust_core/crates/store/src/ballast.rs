@@ -33,7 +33,7 @@ pub struct Ballast {
     changing: Mutex<()>,
     /// There was no room for something, and it is not whole again.
     short: AtomicBool,
-    /// It could not grow, for another reason than a full disk. Reported once, until it grows.
+    /// The ballast could not grow, for another reason than a full disk. Reported once, until it grows.
     failing: AtomicBool,
 }
 

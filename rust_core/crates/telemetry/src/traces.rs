@@ -27,7 +27,7 @@ pub struct Traces {
     share: u64,
     drawn: AtomicU64,
     started: Instant,
-    /// Those of verified senders who ask for it.
+    /// The allowance for verified senders who ask for traces.
     asked: Allowance,
     /// All of other senders.
     unverified: Allowance,
@@ -118,7 +118,7 @@ struct Caller {
     sampled: bool,
 }
 
-/// What a `traceparent` header says; nothing if it is not valid. <https://www.w3.org/TR/trace-context/>
+/// The caller in a `traceparent` header; nothing if it is not valid. <https://www.w3.org/TR/trace-context/>
 fn caller(header: &[u8]) -> Option<Caller> {
     let mut fields = header.trim_ascii().split(|byte| *byte == b'-');
     let [version, trace_id, span_id, flags] = [fields.next()?, fields.next()?, fields.next()?, fields.next()?];

@@ -1,4 +1,4 @@
-//! What bounds the requests of one sender: wrong signatures, requests and bytes a second, and requests that come twice.
+//! Bounds of the requests of one sender: wrong signatures, requests and bytes a second, and requests that come twice.
 
 pub mod lockouts;
 pub mod rates;

@@ -25,7 +25,7 @@ pub const SERVER: &str = "arn:aws:orcas:::server";
 /// The paths of MinIO's admin API, whose clients name no region.
 const ADMIN_OF_MINIO: &[u8] = b"/minio/admin/";
 
-/// What a request to the admin API needs.
+/// The rights that a request to the admin API needs.
 #[derive(Clone, Copy, Debug)]
 pub enum Needs<'a> {
     /// The root user of the first account, without temporary credentials.
@@ -36,7 +36,7 @@ pub enum Needs<'a> {
     Action(&'a str, Option<&'a str>),
 }
 
-/// Who has sent a request to the admin API.
+/// The sender of a request to the admin API.
 pub struct AdminCaller {
     pub requester: Arc<Requester>,
     pub(super) kept: KeptCircumstances,

@@ -26,12 +26,12 @@ const ASK: &str = "orcas:SimulateAccess";
 /// Actions of requests to S3 beside those of AWS.
 const MORE_ACTIONS: &[(&str, ResourceType)] =
     &[("orcas:InstantUpload", ResourceType::Object), ("orcas:PutBucketSettings", ResourceType::Bucket)];
-/// Who signs nothing, as a question names it.
+/// The name of senders that sign nothing.
 const ANONYMOUS: &str = "anonymous";
 /// Identities that one answer has looked at.
 const LOOKED_MAX: usize = 500;
 
-/// What somebody wants to do: an action, and a resource as an ARN, `BUCKET` or `BUCKET/KEY`.
+/// A question: an action, and a resource as an ARN, `BUCKET` or `BUCKET/KEY`.
 pub struct AccessQuestion {
     pub action: String,
     pub resource: String,
@@ -47,7 +47,7 @@ pub struct Explained {
     pub is_allowed: bool,
     /// A statement denies.
     pub is_explicit: bool,
-    /// What decides, if no statement does.
+    /// The reason for the decision, if no statement decides.
     pub why: String,
     /// The id of the policy that decides, with the number of the statement from 1, and its name.
     pub statement: Option<(String, usize, Option<String>)>,
@@ -56,10 +56,10 @@ pub struct Explained {
     pub missing: Vec<String>,
 }
 
-/// Those who may do something, by name, and the name after which the next answer begins.
+/// Senders that may do something, by name, and the name after which the next answer begins.
 pub type WhoMay = (Vec<(String, Explained)>, Option<String>);
 
-/// What a caller asks, and by which policies it is answered.
+/// A caller with questions, and the identities and the access control that answer them.
 pub struct Asking<'a> {
     caller: &'a AdminCaller,
     access: &'a AccessControl,

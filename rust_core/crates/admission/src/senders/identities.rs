@@ -23,7 +23,7 @@ pub struct IdentityTables {
     pub policies: Vec<(String, String)>,
     pub identities: Vec<IdentityRow>,
     pub keys: Vec<KeyRow>,
-    /// Of an identity by its ARN, or of an access key: requests and bytes a second, each zero for no limit.
+    /// The limits of an identity by its ARN, or of an access key: requests and bytes a second, each zero for no limit.
     pub limits: Vec<LimitRow>,
 }
 
@@ -63,19 +63,19 @@ pub type KeyRow = (String, String, String, Option<String>, bool);
 /// ARN or access key, requests and bytes.
 pub type LimitRow = (String, u64, u64);
 
-/// Who sent a request.
+/// The sender of a request.
 #[derive(Debug)]
 pub struct Requester {
     /// The canonical id of its account, which owns what it makes: 64 hexadecimal digits. Empty without a signature.
     pub owner: String,
-    /// The same as bytes, as the log has it. Zeros without a signature.
+    /// The canonical id as bytes, as the log has it. Zeros without a signature.
     pub id: [u8; 32],
     /// The access key that signed. Empty without a signature.
     pub access_key: String,
     /// The root user of the first account, who may do everything.
     pub is_root: bool,
     pub identity: Arc<Identity>,
-    /// What narrows the identity for this key: one of them must allow as well.
+    /// The policies that narrow the identity for this key: one of them must allow as well.
     pub session: Option<Vec<Arc<Policy>>>,
     /// How much the key and the identity may ask for.
     pub limits: Option<Box<[Arc<Limit>]>>,
@@ -101,7 +101,7 @@ impl Requester {
     }
 }
 
-/// Who has temporary credentials, until they end.
+/// The owner of temporary credentials, until they end.
 #[derive(Debug)]
 pub struct Session {
     pub access_key: String,

@@ -37,7 +37,7 @@ impl Identities {
         if session.ends_ms <= now_ms { Err(SignatureError::ExpiredToken) } else { Ok(session) }
     }
 
-    /// `None` if whoever the session is of is no more.
+    /// The session; `None` if its identity is gone.
     fn resumed(&self, claims: Claims) -> Option<Session> {
         let of = self.identity_of(&claims.identity).filter(|it| it.principal.unique_id == claims.id)?;
         let asked_by =

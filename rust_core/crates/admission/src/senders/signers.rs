@@ -39,7 +39,7 @@ impl Signers {
         }
     }
 
-    /// Who may sign, and who may do what, at this moment.
+    /// The identities of this moment, with keys and policies.
     pub fn identities(&self) -> Loaded<Identities> {
         self.identities.load()
     }

@@ -19,15 +19,15 @@ const NONCE_LEN: usize = 12;
 /// Opened tokens that are kept until identities change.
 const OPENED_MAX: usize = 256;
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claims {
     pub access_key: String,
     pub secret: String,
-    /// Of the user or role, or the root of an account.
+    /// The user or role, or the root of an account.
     pub identity: String,
-    /// Its unique id: another one of the same name is another one.
+    /// The unique id of the identity: a later one with the same name has another.
     pub id: String,
     /// The access key that has asked for it; none for a role, or if a certificate has.
     pub by: Option<String>,
@@ -66,7 +66,7 @@ impl<T> Clone for Tokens<T> {
 }
 
 impl<T> Tokens<T> {
-    /// What was opened of a token before.
+    /// The result of opening this token before, if it is known.
     pub fn opened(&self, token: &[u8]) -> Option<Arc<T>> {
         self.opened.lock().get(token).cloned()
     }
@@ -83,7 +83,7 @@ impl<T> Tokens<T> {
         Self { keys, opened: Mutex::default() }
     }
 
-    /// What a token says that one of the keys has sealed.
+    /// The claims of a token that one of the keys has sealed.
     pub fn unsealed(&self, token: &[u8]) -> Option<Claims> {
         let bytes = base64_decode(token)?;
         let (&VERSION, rest) = bytes.split_first()? else { return None };

@@ -169,20 +169,20 @@ struct LayerRows<'r, 'i> {
     reader: &'r Reader<'i>,
     layer: BucketId,
     kind: LayerKind,
-    /// Its delete markers hide nothing.
+    /// The layer is the lowest, so its delete markers hide nothing.
     is_lowest: bool,
-    /// What the read transaction of the index sees.
+    /// The sequence up to which the read transaction of the index sees records.
     applied: Sequence,
-    /// What was moved between layers when the page was begun. A key that was looked for in a layer before it came
-    /// there, and later where it is no more, would be passed over.
+    /// The number of merges when the page was begun. A key that was looked for in a layer before it was moved there,
+    /// and later in the one that it was moved from, would be passed over.
     merges: u64,
     fetched: VecDeque<LayerKey>,
-    /// Where the next fetch begins; `None` when there is nothing beyond `fetched`.
+    /// The key at which the next fetch begins; `None` when there is nothing beyond `fetched`.
     from: Option<Bound<Bytes>>,
     fetch: usize,
 }
 
-/// What the overlay says of a key in a layer.
+/// The state of a key of a layer in the overlay.
 enum Recent {
     Shown(Option<Listed>),
     Gone,
@@ -311,7 +311,7 @@ struct Page<'l> {
     /// Entries and common prefixes.
     count: usize,
     last: Option<Bytes>,
-    /// Where the keys begin that were not looked at.
+    /// The first key that was not looked at.
     from: Bound<Bytes>,
 }
 

@@ -17,7 +17,7 @@ use orcas_decide::Layers;
 use orcas_index::Reader;
 use orcas_record::{Bucket, BucketId, LayerKind, Sequence, VersionId};
 
-/// Where versions of a bucket with layers are read from.
+/// The place from which versions of a bucket with layers are read.
 #[derive(Clone)]
 pub enum LayeredStart {
     At(VersionStart),
@@ -47,7 +47,7 @@ impl LayeredStart {
 /// Versions that were read for rules, newest first within their keys.
 pub struct ScannedVersions {
     pub rows: Vec<VersionScanRow>,
-    /// Where the next ones begin, if there may be more.
+    /// The place at which the next versions begin, if there may be more.
     pub next: Option<ScanStart>,
     /// The layers were merged or replaced since the versions before were read: the key in hand begins anew.
     pub again: bool,
@@ -55,7 +55,7 @@ pub struct ScannedVersions {
     pub top: Option<BucketId>,
 }
 
-/// Where a scan goes on, and what it has seen.
+/// The place at which a scan goes on, and the state that it carries over.
 #[derive(Clone)]
 pub struct ScanStart {
     from: LayeredStart,

@@ -15,7 +15,7 @@ use orcas_index::{ListedRow, Reader};
 use orcas_log::LogPosition;
 use orcas_record::{BucketId, Object, Sequence, StorageClass};
 
-/// What a page of ListObjects, in either version, is asked for.
+/// The parameters of a page of ListObjects, in either version.
 #[derive(Clone, Debug)]
 pub struct ListObjects {
     pub bucket: BucketId,
@@ -27,14 +27,14 @@ pub struct ListObjects {
     pub max_keys: usize,
 }
 
-/// What an entry shows beside its key.
+/// The columns of an entry, besides its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub modified_ms: u64,
     pub size: u64,
     pub etag: Etag,
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
-    /// `None` for `STANDARD`.
+    /// The storage class; `None` for `STANDARD`.
     pub class: Option<StorageClass>,
 }
 
@@ -42,7 +42,7 @@ pub struct Listed {
 pub trait PageSink {
     fn entry(&mut self, key: &[u8], listed: &Listed);
     fn prefix(&mut self, prefix: &[u8]);
-    /// What came so far is void, and the page comes again.
+    /// Drops all entries and prefixes so far: the page begins anew.
     fn restart(&mut self);
 }
 
@@ -82,7 +82,7 @@ const FETCH_MAX: usize = 1_024;
 /// Times a page starts over because the applier moved records out of the overlay between the two looks.
 pub const RESTARTS_MAX: usize = 16;
 
-/// One key as a cursor sees it.
+/// A key as a cursor sees it.
 struct ScannedKey {
     key: Bytes,
     sequence: Sequence,
@@ -91,7 +91,7 @@ struct ScannedKey {
 
 enum Shown {
     Listed(Listed),
-    /// It has no current version, which the index does not know yet.
+    /// The key has no current version, and the index does not have that change yet.
     Nothing,
     /// The newest version in the index that these changes do not hide.
     Below(NewerChanges),
@@ -188,7 +188,7 @@ pub fn of_listed(row: &ListedRow<'_>) -> Listed {
 struct OverlayRows<'s> {
     catalog: &'s Catalog,
     bucket: BucketId,
-    /// What the read transaction of the index sees.
+    /// The sequence up to which the read transaction of the index sees records.
     applied: Sequence,
     /// As [`Overlay::may_go_on`](crate::recent::overlay::Overlay::may_go_on) has it.
     moves: Option<u64>,
@@ -227,7 +227,7 @@ pub fn of_object(object: &Object) -> Listed {
 struct Cursor<R> {
     rows: R,
     fetched: VecDeque<ScannedKey>,
-    /// Where the next fetch begins; `None` when there is nothing beyond `fetched`.
+    /// The key at which the next fetch begins; `None` when there is nothing beyond `fetched`.
     from: Option<Bound<Bytes>>,
     fetch: usize,
 }
@@ -284,7 +284,7 @@ struct Page<'l> {
     last: Option<Bytes>,
 }
 
-/// What a key makes of a page.
+/// The effect of a key on a page.
 enum Step {
     More,
     /// A common prefix was taken.
@@ -351,7 +351,7 @@ impl<O: KeySource> Merge<'_, IndexRows<'_, '_>, O> {
         }
     }
 
-    /// One key, while the overlay has any.
+    /// Reads the next key, while the overlay has changes.
     fn read_next(&mut self) -> Result<Step> {
         self.index.fill()?;
         let Some(row) = self.next() else { return Ok(Step::Over) };
@@ -363,7 +363,7 @@ impl<O: KeySource> Merge<'_, IndexRows<'_, '_>, O> {
         Ok(listed.map_or(Step::More, |listed| self.page.offer(&row.key, &listed)))
     }
 
-    /// What is left in the index, as far as nothing has to be skipped. Never `Step::More`.
+    /// Reads the rest of the page from the index, as long as nothing has to be skipped. Never `Step::More`.
     fn read_index(&mut self) -> Result<Step> {
         while let Some(row) = self.index.fetched.pop_front() {
             let Shown::Listed(listed) = &row.shown else { continue };

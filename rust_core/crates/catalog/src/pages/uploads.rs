@@ -12,7 +12,7 @@ use orcas_index::UploadFrom;
 use orcas_record::{BucketId, Part, Upload, UploadId};
 use orcas_store::{part_of, upload_of};
 
-/// What a page of ListMultipartUploads is asked for.
+/// The parameters of a page of ListMultipartUploads.
 #[derive(Clone, Debug)]
 pub struct ListUploads {
     pub bucket: BucketId,
@@ -36,7 +36,7 @@ pub struct UploadPage {
 
 pub type UploadEntry = Arc<Upload>;
 
-/// What a page of ListParts is asked for.
+/// The parameters of a page of ListParts.
 #[derive(Clone, Copy, Debug)]
 pub struct ListParts {
     pub upload: UploadId,
@@ -186,7 +186,7 @@ fn stored_uploads(
     Ok((uploads, more))
 }
 
-/// Where a page begins.
+/// The place at which a page begins.
 enum From {
     Key(Bytes),
     After(Bytes, UploadId),

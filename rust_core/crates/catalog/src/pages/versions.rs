@@ -17,7 +17,7 @@ use orcas_base::error::{Error, Result};
 use orcas_index::{Reader, VersionFrom, VersionRow};
 use orcas_record::{BucketId, Object, Sequence, VersionId};
 
-/// What a page of ListObjectVersions is asked for.
+/// The parameters of a page of ListObjectVersions.
 #[derive(Clone, Debug)]
 pub struct ListVersions {
     pub bucket: BucketId,
@@ -45,7 +45,7 @@ pub struct ListedVersion<'a> {
 pub trait VersionSink {
     fn version(&mut self, version: &ListedVersion<'_>);
     fn prefix(&mut self, prefix: &[u8]);
-    /// What came so far is void, and the page comes again.
+    /// Drops all entries and prefixes so far: the page begins anew.
     fn restart(&mut self);
 }
 
@@ -123,8 +123,8 @@ fn start_of(catalog: &Catalog, list: &ListVersions) -> Result<VersionStart> {
     })
 }
 
-/// Where a version stands or stood. `None` for a null version that is gone: its key is listed from its newest
-/// version on, since an entry that comes twice does less harm than one that never comes.
+/// The sequence of a version that exists or was removed. `None` for a null version that is gone: its key is listed from
+/// its newest version on, since an entry that comes twice does less harm than one that never comes.
 fn sequence_of(catalog: &Catalog, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Sequence>> {
     if let Some(located) = catalog.version_below(bucket, key, id, NewerChanges::default())? {
         return Ok(Some(located.object.sequence));
@@ -132,7 +132,7 @@ fn sequence_of(catalog: &Catalog, bucket: BucketId, key: &[u8], id: VersionId) -
     Ok(id.first_sequence())
 }
 
-/// Where a page begins.
+/// The place at which a page begins.
 pub enum ListStart<'l> {
     At(VersionStart),
     /// After a version, wherever that is.
@@ -154,7 +154,7 @@ impl ListVersions {
     }
 }
 
-/// Where versions are read from.
+/// The place from which versions are read.
 #[derive(Clone)]
 pub enum VersionStart {
     /// The newest version of this key or a later one.
@@ -212,7 +212,7 @@ struct IndexRows<'r, 'i> {
     reader: &'r Reader<'i>,
     bucket: BucketId,
     rows: VecDeque<VersionScanRow>,
-    /// Where the next fetch begins; `None` when there is nothing beyond `rows`.
+    /// The version at which the next fetch begins; `None` when there is nothing beyond `rows`.
     from: Option<VersionStart>,
     fetch: usize,
 }
@@ -263,13 +263,13 @@ struct ChangedKey {
 struct OverlayKeys<'s> {
     catalog: &'s Catalog,
     list: &'s ListVersions,
-    /// What the read transaction of the index sees.
+    /// The sequence up to which the read transaction of the index sees records.
     applied: Sequence,
     /// As [`Overlay::may_go_on`](crate::recent::overlay::Overlay::may_go_on) has it.
     moves: Option<u64>,
     keys: VecDeque<ChangedKey>,
     from: Option<Bound<Bytes>>,
-    /// Of this key, only versions with lower sequences.
+    /// A key of which only versions with lower sequences are read.
     below: Option<(Bytes, Sequence)>,
     fetch: usize,
 }
@@ -289,7 +289,7 @@ impl OverlayKeys<'_> {
         });
     }
 
-    /// `None` when the overlay has moved on.
+    /// Reads changed keys from the overlay. `None` when the overlay has moved on.
     fn fill(&mut self) -> Option<()> {
         if !self.keys.is_empty() {
             return Some(());
@@ -320,7 +320,7 @@ pub trait VersionRows {
     fn seek(&mut self, to: VersionStart);
 }
 
-/// Those under one id, of a bucket or a layer.
+/// The versions under one bucket id, of a bucket or a layer, from the index and the overlay.
 pub struct Merge<'r, 'i> {
     index: IndexRows<'r, 'i>,
     overlay: OverlayKeys<'r>,

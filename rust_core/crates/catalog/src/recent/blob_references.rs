@@ -1,6 +1,5 @@
-//! What records that are not yet applied say about blobs: which they introduce and under what fingerprint, which they
-//! name, which they condemn, where they place bytes, and which versions can be found by their SHA-256. Part of the
-//! overlay.
+//! References of records that are not yet applied to blobs: the blobs that they introduce and their fingerprints, the
+//! blobs that they name, condemn or move, and the versions that can be found by their SHA-256. Part of the overlay.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

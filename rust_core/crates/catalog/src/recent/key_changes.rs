@@ -21,12 +21,12 @@ pub struct Change<T> {
 
 /// Never empty.
 pub enum KeyChanges {
-    /// One change: a version, or the end of the only version that there was.
+    /// A change of a key with a single version: the version, or its end.
     Single(Change<Arc<Object>>),
     Several(Box<Versions>),
 }
 
-/// What records say about versions of one key.
+/// The changes of the versions of one key.
 #[derive(Default)]
 pub struct Versions {
     by_id: BTreeMap<VersionId, VersionChange>,
@@ -34,7 +34,7 @@ pub struct Versions {
     live: BTreeMap<Sequence, Arc<Object>>,
 }
 
-/// What records say about one version id. One of the fields is set.
+/// The change of one version id. One of the fields is set.
 #[derive(Default)]
 struct VersionChange {
     /// The record that brought the newest version with this id, or ended it.
@@ -46,7 +46,7 @@ struct VersionChange {
 #[derive(Clone)]
 struct Update {
     sequence: Sequence,
-    /// Of the record that brought the version.
+    /// The sequence of the record that brought the version.
     version: Sequence,
     attributes: Attributes,
 }
@@ -69,7 +69,7 @@ impl KeyChanges {
         }
     }
 
-    /// Of a key that may have other versions.
+    /// Notes the end of a version of a key that may have others.
     pub fn end(&mut self, sequence: Sequence, id: VersionId) {
         self.several().end(sequence, id);
     }
@@ -146,7 +146,7 @@ impl KeyChanges {
         self.live_before(Sequence::MAX)
     }
 
-    /// Those with a lower sequence than `before`.
+    /// The live versions with a lower sequence than `before`.
     pub fn live_before(&self, before: Sequence) -> impl Iterator<Item = &Arc<Object>> {
         let (single, several) = match self {
             Self::Single(change) => (change.value.as_ref().filter(|object| object.sequence < before), None),
@@ -228,7 +228,7 @@ pub struct NewerChanges {
     updates: BTreeMap<VersionId, Update>,
 }
 
-/// What is known of a version before the index is asked.
+/// The state of a version, as far as it is known before the index is asked.
 pub enum Known {
     Object(Arc<Object>),
     Gone,

@@ -18,7 +18,7 @@ use orcas_record::{
     Version, VersionId, Versioning,
 };
 
-/// Where the bytes of a blob are found, and what opens them if they are sealed.
+/// The location of the bytes of a blob, and how they are opened if they are sealed.
 #[derive(Clone, Debug)]
 pub struct BlobPlace {
     pub bytes: StoredBytes,
@@ -276,7 +276,7 @@ impl Overlay {
         self.trimmed
     }
 
-    /// `None` when no record here is about a version of the key.
+    /// The changes of a key; `None` when no record here is about a version of it.
     pub fn key_changes(&self, bucket: BucketId, key: &[u8]) -> Option<&KeyChanges> {
         self.keys.get(&bucket)?.get(key)
     }
@@ -311,7 +311,8 @@ impl Overlay {
         self.references.pack_in_use(pack)
     }
 
-    /// Where the newest version with this SHA-256 that a record here brings was put; perhaps replaced since.
+    /// The bucket and key of the newest version with this SHA-256 that a record here brings. It may have been replaced
+    /// since.
     pub fn with_sha256(&self, sha256: &[u8; 32]) -> Option<(BucketId, &Bytes)> {
         self.references.with_sha256(sha256)
     }

@@ -71,7 +71,7 @@ impl PrefixHashFilter {
         }
     }
 
-    /// What a blob with this prefix hash asks for.
+    /// How a blob with this prefix hash is looked up and shared.
     pub fn sharing(&self, level: RefLevel, prefix_hash: u64) -> Sharing {
         match level {
             RefLevel::Off => Sharing::Off,

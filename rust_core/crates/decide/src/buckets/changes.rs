@@ -1,4 +1,4 @@
-//! What the settings, the versioning and the Object Lock of a bucket may become.
+//! Changes of the settings, the versioning and the Object Lock of a bucket: which ones are allowed.
 
 use std::sync::Arc;
 

@@ -5,13 +5,13 @@ use crate::outcome::{QuotaOf, Refusal};
 /// The most that may be held. `None`: no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// Of all versions and of the parts of open uploads.
+    /// Most bytes of all versions and of the parts of open uploads.
     pub bytes: Option<u64>,
     /// Delete markers included.
     pub versions: Option<u64>,
 }
 
-/// What a bucket or an owner holds.
+/// The bytes and versions that a bucket or an owner holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub bytes: i64,

@@ -40,9 +40,9 @@ pub struct CopyAttributes {
     pub tags: Option<Vec<(Bytes, Bytes)>>,
     pub retention: Option<Retention>,
     pub legal_hold: Option<bool>,
-    /// What the copy asks for. One of an encrypted object is encrypted in any case.
+    /// The encryption that the copy asks for. A copy of an encrypted object is encrypted in any case.
     pub encryption: Option<Encryption>,
-    /// That of the source does not go with it.
+    /// The access control list of the copy. That of the source does not go with it.
     pub acl: Option<Bytes>,
 }
 

@@ -21,7 +21,7 @@ impl EtagMatch {
     }
 }
 
-/// What must hold of the destination.
+/// The condition on the destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Precondition {
     pub if_match: Option<EtagMatch>,
@@ -48,7 +48,7 @@ pub struct StateConditions {
     pub if_unmodified_since_s: Option<u64>,
 }
 
-/// What of its source the sender of a copy or a move may not hand over: a source that has it is refused.
+/// The parts of its source that the sender of a copy or a move may not hand over: a source that has one is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Withheld {
     pub tags: bool,
@@ -66,7 +66,7 @@ impl Withheld {
     }
 }
 
-/// What must hold of the source of a copy or move.
+/// The conditions on the source of a copy or move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceConditions {
     pub kind: SourceKind,

@@ -38,7 +38,7 @@ impl Draft {
         Self { next, records: Vec::with_capacity(2), chunks: HashMap::new() }
     }
 
-    /// What the next record gets.
+    /// The sequence of the next record.
     pub fn next_sequence(&self) -> Sequence {
         self.next
     }

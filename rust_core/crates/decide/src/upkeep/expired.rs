@@ -1,4 +1,4 @@
-//! What was found to expire, and what it was when it was found.
+//! Versions and uploads that were found to expire, and their state when they were found.
 
 use bytes::Bytes;
 
@@ -19,14 +19,14 @@ pub struct Expire {
 #[derive(Clone, Debug)]
 pub struct ExpireEntry {
     pub key: Bytes,
-    /// Of the record that brought the version. Unused for an upload, whose id never means another one.
+    /// The sequence of the record that brought the version. Unused for an upload, whose id never means another one.
     pub sequence: Sequence,
     pub place: ExpiredPlace,
     /// The tags that the version had, if its expiration depends on them.
     pub tags: Option<Vec<(Bytes, Bytes)>>,
 }
 
-/// What something that expires was among the versions of its key. It does not expire once that is different.
+/// The place of an expiring version among those of its key. It does not expire once that is different.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpiredPlace {
     /// The current version.

@@ -1,4 +1,4 @@
-//! What the store does to objects by itself or by order of its operator: expiry, and sealing what is stored.
+//! Changes of objects by the store itself or by order of its operator: expiry, and sealing of stored content.
 
 pub(crate) mod expirations;
 pub(crate) mod expired;

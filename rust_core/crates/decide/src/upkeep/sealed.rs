@@ -28,13 +28,13 @@ pub struct SealKey {
 #[derive(Clone, Debug)]
 pub struct SealVersion {
     pub id: VersionId,
-    /// Of the record that brought the version, when it was found.
+    /// The sequence of the record that brought the version, when it was found.
     pub sequence: Sequence,
-    /// `None` if it stays as it is.
+    /// The sealed content; `None` if it stays as it is.
     pub content: Option<SealedContent>,
 }
 
-/// Where the content of a version is now.
+/// The present place of the content of a version.
 #[derive(Clone, Debug)]
 pub struct SealedContent {
     pub extents: Vec<SealedExtent>,
@@ -49,7 +49,7 @@ pub struct SealedContent {
 #[derive(Clone, Debug)]
 pub struct SealUpload {
     pub upload: Arc<Upload>,
-    /// Those of the upload, sealed.
+    /// The headers of the upload, sealed.
     pub headers: ObjectHeaders,
     /// All that it had, by their numbers.
     pub parts: Vec<SealPart>,
@@ -70,12 +70,12 @@ pub struct SealedExtent {
     pub length: u32,
 }
 
-/// What was sealed.
+/// The result of sealing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sealed {
     pub versions: u64,
     pub uploads: u64,
-    /// Of their content.
+    /// Bytes of their content.
     pub bytes: u64,
     /// Keys and uploads that were passed over, because something had changed since they were found.
     pub changed: u64,

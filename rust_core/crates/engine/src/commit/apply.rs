@@ -12,16 +12,17 @@ use orcas_index::{Applied, Writer};
 
 /// Log bytes after which the index's write-ahead log is checkpointed.
 const CHECKPOINT_BYTES: u64 = 32 << 20;
-/// What a record counts for at least: that of a deletion is short, but changes as many pages of the index as any other.
+/// Least bytes that a record counts for: that of a deletion is short, but changes as many pages of the index as any
+/// other.
 const CHECKPOINT_RECORD_BYTES: u64 = 512;
 /// Records trimmed from the overlay at a time, so that readers do not wait for all of them.
 const TRIM_RECORDS: usize = 256;
 
 pub(crate) struct Applier {
     shared: Arc<EngineState>,
-    /// `None` only during a pause.
+    /// The writer of the index; `None` only during a pause.
     writer: Option<Writer>,
-    /// What was applied since the index's write-ahead log was checkpointed.
+    /// Bytes that were applied since the index's write-ahead log was checkpointed.
     since_checkpoint: u64,
 }
 
@@ -88,8 +89,8 @@ impl Applier {
         self.shared.applies.fail();
     }
 
-    /// One transaction, if there is anything to apply. Without room for it, or an index that takes it, everything stays
-    /// as it was.
+    /// Applies durable batches in one transaction, if there are any. Without room for it, or an index that takes it,
+    /// everything stays as it was.
     pub fn step(&mut self) -> Result<()> {
         let began = self.shared.clock.monotonic();
         let mut batches = self.shared.applies.take();

@@ -94,7 +94,8 @@ impl Committer {
         self.view().each_object(moved.bucket, &moved.prefix, &mut |_, _| false)
     }
 
-    /// What records change about the sums of quotas, if those are known. What only frees does not depend on knowing them.
+    /// The changes that records make to the sums of quotas, if those are known. A decision that only frees does not
+    /// depend on knowing them.
     fn judge(
         &mut self,
         records: &[Record],

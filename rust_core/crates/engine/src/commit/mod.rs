@@ -56,9 +56,9 @@ pub(super) struct Committer {
     payload: Vec<u8>,
     records: Vec<Arc<Sequenced>>,
     objects: usize,
-    /// Those of a moved prefix are among `records`.
+    /// The records of a moved prefix are among `records`.
     bulk: bool,
-    /// What is among those that are not shown yet.
+    /// The kinds of moves among the records that are not published yet.
     moved: Moved,
     /// Appended, not synced.
     unsynced: Vec<AppendedBatch>,
@@ -86,16 +86,16 @@ pub(super) struct Committer {
     /// When buffered or unsynced records must be durable, on the monotonic clock.
     deadline: Option<Duration>,
     failures: u32,
-    /// What a look at the free space said in this round.
+    /// The result of the look at the free space in this round, if there was one.
     space: Option<Result<()>>,
     /// Why nothing is taken on: the index cannot follow and is far behind, or the disk has no room and the log no file.
     stuck: Option<Error>,
-    /// Of the round under way.
+    /// The times of the round under way.
     times: RoundTimes,
     taken: Vec<Submitted>,
     answers: Vec<(Waiter, Result<Outcome, Failure>)>,
     maintained: Vec<(MaintenanceWaiter, Result<MaintenanceOutcome>)>,
-    /// Have answers and do not know it yet.
+    /// Sinks that have answers and were not woken yet.
     asleep: Vec<Arc<dyn CompletionSink>>,
 }
 
@@ -165,7 +165,7 @@ impl Committer {
         self.log.close(&self.durable);
     }
 
-    /// One round: the intents that wait, or a flush that is due.
+    /// Runs one round: takes the intents that wait, or makes a flush that is due.
     pub fn step(&mut self) {
         let (count, bytes) = self.round_limits();
         let mut taken = std::mem::take(&mut self.taken);

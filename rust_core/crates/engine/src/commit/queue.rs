@@ -36,13 +36,13 @@ pub(crate) struct AppendedBatch {
     pub position: LogPosition,
     /// Bytes of log.
     pub bytes: u64,
-    /// It moves a prefix, which may take the index longer than all that writers are otherwise ahead of it. They do not wait
-    /// for it, and there is at most one.
+    /// The batch moves a prefix, which may take the index longer than all that writers are otherwise ahead of it. They
+    /// do not wait for it, and there is at most one.
     pub bulk: bool,
 }
 
 impl AppendedBatch {
-    /// Where the bytes of a content are; `None` for any other record.
+    /// The location of the bytes of a content; `None` for any other record.
     pub fn location(&self, record: &Sequenced) -> Option<BlobLocation> {
         match &record.record {
             Record::Content { bytes, .. } => {
@@ -213,12 +213,12 @@ impl Stall {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pause {
     No,
-    /// Somebody waits for that.
+    /// Somebody waits for the applier to pause.
     Wanted,
     Halted,
 }
 
-/// What the applier does next.
+/// The next step of the applier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Apply,
@@ -231,10 +231,10 @@ struct Batches {
     waiting: VecDeque<AppendedBatch>,
     /// Records in one transaction: few when there was no room for many, or when many took too long.
     at_a_time: usize,
-    /// Of everything not yet applied, the transaction under way included.
+    /// The bytes of everything not yet applied, the transaction under way included.
     bytes: u64,
     records: usize,
-    /// Of these, what belongs to a batch that writers do not wait for; 0 if there is none.
+    /// The bytes among them of a batch that writers do not wait for; 0 if there is none.
     bulk_bytes: u64,
     bulk_records: usize,
     /// The end of the last batch in the index.
@@ -257,9 +257,9 @@ impl Batches {
     }
 }
 
-/// What the index does not have yet.
+/// The part of the log that the index does not have yet.
 pub(crate) struct Lag {
-    /// Of log.
+    /// Bytes of the log.
     pub bytes: u64,
     pub records: usize,
     /// The disk has no room for more of it.
@@ -323,18 +323,19 @@ impl ApplyQueue {
         self.batches.lock().full()
     }
 
-    /// What keeps the index from following.
+    /// The error that keeps the index from following.
     pub fn stalled(&self) -> Option<Error> {
         self.batches.lock().stalled.map(Stall::error)
     }
 
-    /// What keeps anything more from being taken on.
+    /// The error that keeps the store from taking more intents on.
     pub fn stuck(&self) -> Option<Error> {
         let batches = self.batches.lock();
         batches.stalled.filter(|_| batches.full()).map(Stall::error)
     }
 
-    /// What was taken comes next again, in smaller pieces, should there have been no room for it.
+    /// Puts back the batches that were taken last. They come next again, in smaller pieces if there was no room for
+    /// them.
     pub fn put_back(&self, taken: Vec<AppendedBatch>) {
         let mut batches = self.batches.lock();
         for batch in taken.into_iter().rev() {
@@ -441,7 +442,7 @@ impl ApplyQueue {
         self.batches.lock().bulk_records > 0
     }
 
-    /// These batches, up to `last`, are in the index, which took `took`, and have left the overlay.
+    /// Notes that these batches, up to `last`, are in the index, which took `took`, and have left the overlay.
     pub fn applied(&self, applied: &[AppendedBatch], last: LogPosition, took: Duration) {
         let bytes: u64 = applied.iter().map(|batch| batch.bytes).sum();
         let records: usize = applied.iter().map(|batch| batch.records.len()).sum();

@@ -12,7 +12,7 @@ pub struct RoundTimes {
     pub began: Duration,
     /// All of them were decided, and the round had something to write.
     pub decided: Option<Duration>,
-    /// What was decided was appended to the log, at the latest when its sync began.
+    /// The decided records were appended to the log, at the latest when its sync began.
     pub appended: bool,
     /// A sync of the log began and ended.
     pub sync: Option<(Duration, Duration)>,

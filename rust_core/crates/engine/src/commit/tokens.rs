@@ -39,12 +39,12 @@ impl RequestTokens {
         }
     }
 
-    /// What was decided takes effect.
+    /// Notes that the decided intents take effect.
     pub fn published(&mut self) {
         self.unpublished = 0;
     }
 
-    /// What was decided and not published has failed.
+    /// Notes that the decided intents that are not published have failed.
     pub fn failed(&mut self) {
         if planted::is(Bug::TokenOutlivesFailure) {
             return self.published();

@@ -145,8 +145,8 @@ impl View for CommitterView<'_> {
         Ok(self.shared.catalog.newest_below(bucket, key, before, changes)?.map(|located| located.object))
     }
 
-    /// What is decided and not published removes more and brings nothing back. Too many are left to the next request, which
-    /// goes on from there.
+    /// Passes over removed versions as published records show them: records that are decided and not published only
+    /// remove more. Too many are left to the next request, which goes on from there.
     fn pass_hidden_in(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Sequence> {
         let passed = pass_published(&self.shared.catalog, above, layer, key, hidden)?;
         if passed.cut { Err(Error::ManyDeleted) } else { Ok(passed.oldest) }
@@ -260,7 +260,7 @@ fn note_current(overlay: &Overlay, bucket: BucketId, prefix: &[u8], recent: &mut
     }
 }
 
-/// What maintenance and quotas ask.
+/// The questions of maintenance and quotas.
 impl CommitterView<'_> {
     /// Condemns `blob` if nothing refers to it or asks for it, and nothing has since it was chosen. If it returns true,
     /// nothing ever will.

@@ -1,4 +1,4 @@
-//! Who waits for the answer to an intent, and how it is given.
+//! The receiver of the answer to an intent, and how it is given.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ pub trait CompletionSink: Send + Sync {
     fn wake(&self) {}
 }
 
-/// Who is told when an intent is decided and as durable as it has to be. Told exactly once: one that is dropped untold
-/// learns that the store is closed.
+/// The receiver of the answer to an intent, which comes when the intent is decided and as durable as it has to be. It
+/// gets exactly one answer: a waiter that is dropped without one reports that the store is closed.
 pub struct Waiter {
-    /// `None` once completed.
+    /// The sink; `None` once completed.
     sink: Option<Arc<dyn CompletionSink>>,
     token: u64,
 }

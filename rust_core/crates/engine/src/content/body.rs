@@ -25,7 +25,8 @@ use orcas_store::Sealing;
 const LONGEST_OF_AVERAGE: u32 = 4;
 
 impl Content {
-    /// Where a body of `length` bytes is written while it arrives. May wait for the data key of its owner if it is sealed.
+    /// A writer for a body of `length` bytes, which writes while the body arrives. May wait for the data key of its
+    /// owner if it is sealed.
     ///
     /// # Errors
     /// [`Error::NoKeyring`], or why the data key cannot be used.
@@ -46,13 +47,13 @@ impl Content {
 pub trait BodyObserver {
     /// The next bytes.
     fn bytes(&mut self, bytes: &[u8]);
-    /// What came since the last chunk ended is a chunk.
+    /// The bytes since the end of the last chunk are a chunk.
     fn chunk_ended(&mut self, fingerprint: &Fingerprint);
     /// The next bytes, all of one chunk.
     fn chunk(&mut self, fingerprint: &Fingerprint, bytes: &[u8]);
 }
 
-/// Nobody looks.
+/// The observer that does nothing.
 impl BodyObserver for () {
     fn bytes(&mut self, _: &[u8]) {}
     fn chunk_ended(&mut self, _: &Fingerprint) {}
@@ -62,9 +63,9 @@ impl BodyObserver for () {
 /// Cuts a body of known length into chunks.
 pub struct BodyWriter {
     content: Arc<Content>,
-    /// What fingerprints are keyed with.
+    /// The key of fingerprints.
     scope: [u8; 32],
-    /// What its chunks are sealed under.
+    /// The key under which chunks are sealed, if they are.
     key: Option<Arc<DataKey>>,
     level: RefLevel,
     cuts: Cuts,
@@ -74,19 +75,19 @@ pub struct BodyWriter {
     open: Option<OpenChunk>,
     chunks: Vec<PlacedChunk>,
     written: Vec<WrittenChunk>,
-    /// Where chunks of this body that can be shared stand in `chunks`, by prefix hash and fingerprint: nobody else can find
-    /// them yet.
+    /// The indices in `chunks` of chunks of this body that can be shared, by prefix hash: nobody else can find them
+    /// yet.
     own: HashMap<u64, Vec<usize>>,
 }
 
-/// What the chunks of a body are keyed with, and whether they are shared.
+/// The keys of the chunks of a body, and whether they are shared.
 struct Keyed {
     scope: [u8; 32],
     key: Option<Arc<DataKey>>,
     level: RefLevel,
 }
 
-/// Where chunks end.
+/// The rule by which chunks end.
 enum Cuts {
     /// Every so many bytes.
     Fixed(u64),

@@ -62,7 +62,7 @@ impl ObjectKeys {
         Ok(RequestKey::new(bytes, self.usable()?.store()))
     }
 
-    /// What a new object says of the key that encrypts it.
+    /// The description of the key that encrypts a new object, as its version keeps it.
     ///
     /// # Errors
     /// [`Error::NoKeyring`], or why the key of check values cannot be used.
@@ -118,7 +118,7 @@ impl ObjectKeys {
         self.get().ok_or(Error::NoKeyring)
     }
 
-    /// What new content of the bucket is sealed under.
+    /// The key under which new content of the bucket is sealed.
     pub(crate) fn data_key(&self, bucket: &Bucket, sealing: &Sealing) -> Result<Arc<DataKey>> {
         match &sealing.encryption {
             None => Err(Error::Record { reason: "content is to be sealed without encryption" }),

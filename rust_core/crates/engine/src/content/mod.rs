@@ -28,9 +28,9 @@ use orcas_record::RefLevel;
 use orcas_store::StoreKeys;
 use seal_ids::SealIds;
 
-/// What stores content and reads it.
+/// Stores content and reads it.
 pub struct Content {
-    /// Of buckets that have none of their own.
+    /// The chunk size of buckets that have none of their own, in bytes.
     pub(crate) chunk_size: u32,
     pub(crate) ref_level: RefLevel,
     pub(crate) keys: ObjectKeys,

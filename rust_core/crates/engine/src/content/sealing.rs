@@ -25,7 +25,7 @@ use orcas_store::{Sealing, is_authentic, open_headers};
 const PIECE: usize = 4 * BLOCK_SIZE;
 
 impl Content {
-    /// What seals a blob of `length` bytes, or metadata, under a new seal id.
+    /// A sealer for a blob of `length` bytes, or for metadata, under a new seal id.
     pub(crate) fn sealer(&self, key: &DataKey, length: u64) -> Result<(BlobSealer, Seal)> {
         let mut drawn = Ok(());
         let id = FreshId::draw(&mut |bytes| {
@@ -39,7 +39,7 @@ impl Content {
         Ok((sealer, Seal { data_key: key.id().0, id, algorithm }))
     }
 
-    /// What is stored of `content`, at most 64 MiB, and its seal.
+    /// The sealed form of `content`, at most 64 MiB, and its seal.
     pub(crate) fn seal_whole(&self, key: &DataKey, content: &[u8]) -> Result<(Vec<u8>, Seal)> {
         let (mut sealer, seal) = self.sealer(key, content.len() as u64)?;
         let mut stored = Vec::with_capacity(Seal::stored_length(content.len() as u32) as usize);
@@ -170,12 +170,12 @@ impl From<Error> for Unopened {
     }
 }
 
-/// One sealed blob that is being read.
+/// A sealed blob that is being read.
 pub(crate) struct OpenBlob {
     key: Arc<BlobKey>,
     /// Bytes of content.
     length: u32,
-    /// Of all blocks.
+    /// The authentication tags of all blocks.
     tags: Vec<AuthTag>,
 }
 
@@ -226,7 +226,7 @@ impl Content {
         Ok(true)
     }
 
-    /// The same for a blob that was prepared.
+    /// Reads from a blob that was prepared.
     pub(crate) fn read_opened(
         &self,
         blob: &OpenBlob,

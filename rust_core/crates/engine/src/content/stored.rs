@@ -24,14 +24,14 @@ impl Content {
         self.appended_body(bucket, bytes)
     }
 
-    /// The same for a body that is appended to an object: a content, however small it is.
+    /// A body that is appended to an object: a content, however small it is.
     pub fn appended_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
         let fingerprint = fingerprint(&self.scope(&bucket.owner), &bytes);
         let sharing = self.content_sharing(bucket, &fingerprint, bytes.len());
         Body::Content { fingerprint, sharing, bytes, seal: None }
     }
 
-    /// The same for a body that is sealed, however small it is. May wait for the data key of its owner.
+    /// A body that is sealed, however small it is. May wait for the data key of its owner.
     ///
     /// # Errors
     /// [`Error::NoKeyring`], or why the data key cannot be used.
@@ -59,8 +59,7 @@ impl Content {
         bucket.settings.ref_level.unwrap_or(self.ref_level)
     }
 
-    /// What fingerprints of sealed content are keyed with. Those of private content tell nothing, not even that two are
-    /// equal.
+    /// The key of fingerprints of sealed content. Those of private content tell nothing, not even that two are equal.
     pub(crate) fn sealed_scope(&self, key: &DataKey, sealing: &Sealing) -> Result<[u8; 32]> {
         if !sealing.is_private() {
             return Ok(*key.fingerprint_key().expose());

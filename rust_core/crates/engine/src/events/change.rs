@@ -1,4 +1,4 @@
-//! What a record changed, as the journal keeps it. `docs/format.md` specifies the bytes.
+//! The change that a record made, as the journal keeps it. `docs/format.md` specifies the bytes.
 
 use std::num::NonZeroU8;
 
@@ -60,7 +60,7 @@ pub struct Change {
     pub owner: Bytes,
     /// Empty if the change is about the bucket itself.
     pub key: Bytes,
-    /// `None` in a bucket that never had versioning.
+    /// The version; `None` in a bucket that never had versioning.
     pub version: Option<VersionId>,
     /// Size and entity tag of what was stored: an object, or the configuration.
     pub content: Option<(u64, Etag)>,
@@ -104,7 +104,7 @@ impl Change {
         }
     }
 
-    /// `None` for what `encode` cannot have written.
+    /// The change with this payload; `None` for what `encode` cannot have written.
     pub fn decode(place: Place, time_ms: u64, payload: &[u8]) -> Option<Self> {
         let mut input = Input(payload);
         let [kind, operation, version, has_content] = input.array()?;

@@ -41,14 +41,14 @@ pub(crate) struct Follower {
     shared: Arc<EngineState>,
     logs: LogFiles,
     files: JournalFiles,
-    /// `None` before the journal was opened, and after an error.
+    /// The open journal; `None` before it was opened, and after an error.
     following: Option<Following>,
     /// A segment, and the bytes of it that count, after a failed sync.
     distrusted: Option<(u64, u64)>,
 }
 
 impl Follower {
-    /// `None` if there are to be no events.
+    /// A follower; `None` if there are to be no events.
     pub fn new(shared: &Arc<EngineState>, logs: &LogFiles) -> Option<Self> {
         let files = shared.events.journal.clone()?;
         Some(Self { shared: Arc::clone(shared), logs: logs.clone(), files, following: None, distrusted: None })
@@ -252,7 +252,7 @@ impl Follower {
 
 enum Fit {
     Resumed(Resumed, LogPosition),
-    /// It is of another log.
+    /// The journal belongs to another log.
     Foreign {
         sequence: Sequence,
     },

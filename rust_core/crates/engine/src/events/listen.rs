@@ -60,7 +60,7 @@ impl Handle {
         self.journal().map_or(0, JournalFiles::id)
     }
 
-    /// `None` if there are no events.
+    /// A reader from `cursor` on; `None` if there are no events.
     pub fn read_events(&self, cursor: JournalCursor) -> Option<EventReader> {
         self.journal().map(|files| EventReader { reader: JournalReader::new(files.clone(), cursor) })
     }
@@ -80,7 +80,7 @@ impl Handle {
         let _ = self.shared.events.sink.set(sink);
     }
 
-    /// Somebody listens, so events are taken at once.
+    /// Counts a listener: events are taken at once while there is one.
     pub fn add_listener(&self) {
         self.shared.events.add_listener();
     }
@@ -97,7 +97,7 @@ impl Handle {
         self.shared.events.push_expiry()?.recv().unwrap_or(Err(Error::Closed))
     }
 
-    /// `None` if there are no events.
+    /// The state of the journal; `None` if there are no events.
     pub fn events_state(&self) -> Option<EventsState> {
         let files = self.journal()?;
         let events = &self.shared.events;

@@ -14,22 +14,22 @@ use orcas_journal::JournalFiles;
 use orcas_log::LogPosition;
 use orcas_record::{Sequence, keeps_cause};
 
-/// What waits at most.
+/// Most bytes and records that wait.
 const BYTES_MAX: usize = 8 << 20;
 const RECORDS_MAX: usize = 32_768;
-/// What is worth looking at before `LINGER` has passed although nobody listens.
+/// The number of records that is worth a look before `LINGER` has passed although nobody listens.
 const RECORDS_WORTH: usize = 4_096;
 /// How long a batch waits if nobody listens: a look at many costs little more than one at few.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// What a durable batch has of records that may have changed something that clients hear of.
+/// The records of a durable batch that may have changed something that clients hear of.
 pub(super) struct Durable {
     pub records: Vec<Arc<Sequenced>>,
     /// The end of the batch.
     pub position: LogPosition,
 }
 
-/// What waits.
+/// The batches that wait.
 pub(super) struct Waiting {
     pub batches: VecDeque<Durable>,
     /// Batches before those were dropped; this is their end.
@@ -43,7 +43,7 @@ struct State {
     bytes: usize,
     /// The end of the last durable batch.
     end: LogPosition,
-    /// Somebody wants it done now.
+    /// Somebody waits for a look now.
     hurry: bool,
     /// Each wants what is too old to be removed.
     expiries: Vec<Sender<Result<()>>>,
@@ -60,7 +60,7 @@ impl State {
 }
 
 pub(crate) struct EventQueue {
-    /// `None` if no events are kept.
+    /// The files of the journal; `None` if no events are kept.
     pub journal: Option<JournalFiles>,
     /// Set once.
     pub sink: OnceLock<Arc<dyn EventSink>>,
@@ -197,7 +197,7 @@ impl EventQueue {
         self.reached.store(sequence, Ordering::Release);
     }
 
-    /// What the last attempt ran into. True if that is news.
+    /// Notes the result of the last attempt: why it failed, if it did. True if that is news.
     pub fn note_failure(&self, failed: Option<Arc<str>>) -> bool {
         let mut state = self.state.lock();
         let news = state.failed.is_some() != failed.is_some();
@@ -221,7 +221,7 @@ impl EventQueue {
         self.changed.notify_all();
     }
 
-    /// Nothing follows the log any more, so it keeps nothing for the journal.
+    /// Notes that nothing follows the log any more, so that it keeps nothing for the journal.
     pub fn died(&self) {
         self.note_failure(Some("its thread panicked; events continue after a restart".into()));
         self.give_up();

@@ -1,4 +1,4 @@
-//! Who is told of events as the journal takes them.
+//! The receiver of events as the journal takes them.
 
 use super::change::Change;
 use orcas_journal::Place;

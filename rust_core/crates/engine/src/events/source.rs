@@ -1,5 +1,5 @@
-//! What records change, in their order. Keeps the buckets of clients as they are between two records, because records
-//! name them by number and a later one may have removed them.
+//! The changes that records make, in their order. Keeps the buckets of clients as they are between two records, because
+//! records name them by number and a later one may have removed them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ pub(super) struct Source {
     buckets: HashMap<BucketId, Arc<Bucket>>,
     /// The bucket whose objects are written under this id.
     shown: HashMap<BucketId, BucketId>,
-    /// The same of its amendments.
+    /// The bucket whose amendments are written under this id.
     amended: HashMap<BucketId, BucketId>,
-    /// What the record before this one removed.
+    /// The version that the record before this one removed, if it did.
     removed: Option<Removed>,
 }
 
@@ -39,7 +39,7 @@ impl Removed {
     }
 }
 
-/// What a record brings.
+/// The changes that a record brings.
 #[derive(Default)]
 pub(super) struct Brought {
     pub changes: Vec<Change>,
@@ -69,7 +69,7 @@ impl Source {
         Ok(source)
     }
 
-    /// What `restored` takes.
+    /// The states that `restored` takes.
     pub fn states(&self) -> Vec<Vec<u8>> {
         let encoded = |bucket: &Arc<Bucket>| {
             let mut out = vec![0];

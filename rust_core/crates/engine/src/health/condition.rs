@@ -7,19 +7,20 @@ use orcas_base::error::{Error, Result, StoreFault};
 use orcas_index::Connections;
 use orcas_record::Durability;
 
-/// What can be expected of the store. The worst that is known of it: damage before a stop before want of space.
+/// The condition of the store: the worst that is known of it. Damage comes before a stop, and that before want of
+/// space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     Ok,
     /// New content is refused; reads and deletions continue, and so does everything once there is room.
     Full(Space),
-    /// Nothing is written until the store is opened again; reads continue.
+    /// The store takes no writes until it is opened again; reads continue.
     ReadOnly(StoreFault),
     /// Something that was stored cannot be read, or may not be; the rest is read.
     Damaged(StoreFault),
 }
 
-/// What there is no room for.
+/// The reason why there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     /// Free bytes are fewer than are to be kept free.
@@ -28,7 +29,7 @@ pub enum Space {
     None,
 }
 
-/// What is kept to be used again.
+/// Resources that are kept to be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pools {
     pub enabled: bool,
@@ -43,7 +44,7 @@ pub struct Health {
     /// Whether content is taken now.
     pub writable: bool,
     pub durability: Durability,
-    /// What the index has yet to follow.
+    /// Bytes and records of the log that the index has yet to follow.
     pub lag_bytes: u64,
     pub lag_records: u64,
     pub pools: Pools,

@@ -1,4 +1,4 @@
-//! What is known to be wrong with an open store: why it stopped writing, and which parts of it are damaged.
+//! The known faults of an open store: why it stopped writing, and which parts of it are damaged.
 //!
 //! Whoever finds a fault reports it here, once: [`Faults::stop_writing`] for what ends writing until the store is
 //! opened again, [`Faults::note_damage`] for damage. The two are independent: a damaged store may go on taking writes,
@@ -13,7 +13,7 @@ use orcas_base::error::{Error, Result, StoreFault};
 use orcas_base::sync::Mutex;
 use orcas_base::sync::atomic::{AtomicBool, Ordering};
 
-/// What damage is found in. Of each part one cause is kept, the first.
+/// The part of a store that is damaged. Of each part one cause is kept, the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StorePart {
     Keys,
@@ -22,7 +22,7 @@ pub enum StorePart {
     Index,
 }
 
-/// What is wrong with an open store.
+/// The faults of an open store.
 #[derive(Default)]
 pub(crate) struct Faults {
     /// Set after its cause.

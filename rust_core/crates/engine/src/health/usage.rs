@@ -1,4 +1,4 @@
-//! What a store contains and the space it takes: per bucket from the index, and of files from the file system.
+//! The contents of a store and the space that they take: per bucket from the index, and of files from the file system.
 //!
 //! Numbers from the index lag behind acknowledged writes as the index does, by at most a quarter of a second when
 //! little is written. Those of all buckets are of one moment, sizes of files of another.
@@ -29,7 +29,7 @@ pub struct BucketUsage {
     pub history: u64,
     /// Everything that its versions and open uploads refer to, as often as they do.
     pub logical: u64,
-    /// The same, each distinct content once.
+    /// Bytes of the same content, each distinct content counted once.
     pub stored: u64,
 }
 

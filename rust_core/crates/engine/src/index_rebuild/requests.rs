@@ -13,20 +13,20 @@ const AGAIN_AFTER: Duration = Duration::from_secs(10);
 struct Wanted {
     /// Why the index is to be rebuilt.
     wanted: Option<Arc<str>>,
-    /// Who waits for a new index in the place of one that is not damaged.
+    /// Callers that wait for a new index in place of one that is not damaged.
     renewals: Vec<Sender<Result<()>>>,
     stopped: bool,
 }
 
-/// What the thread is to do.
+/// The next task of the thread.
 pub(super) enum Task {
     /// The index is damaged: why.
     Repair(Arc<str>),
-    /// It is not. Who waits for the new one.
+    /// The index is not damaged. These wait for the new one.
     Renew(Vec<Sender<Result<()>>>),
 }
 
-/// What the thread is asked.
+/// The requests to the thread that rebuilds the index.
 #[derive(Default)]
 pub(crate) struct RebuildRequests {
     state: Mutex<Wanted>,
@@ -40,8 +40,8 @@ impl RebuildRequests {
         self.changed.notify_all();
     }
 
-    /// Has an index built that has nothing of what was deleted from this one. The receiver learns whether it is in use, or
-    /// why it could not be built.
+    /// Requests an index that has nothing of what was deleted from this one. The receiver learns whether it is in use,
+    /// or why it could not be built.
     ///
     /// # Errors
     /// `Closed` when the store closes.

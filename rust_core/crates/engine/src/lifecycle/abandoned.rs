@@ -15,7 +15,7 @@ use orcas_record::BucketId;
 /// Uploads or parts that are read at a time.
 const PAGE: usize = 1_000;
 
-/// What one run did.
+/// The result of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AbandonedReport {
     /// Uploads that were looked at.
@@ -57,7 +57,7 @@ impl Handle {
     }
 }
 
-/// One run through all uploads.
+/// A run through all uploads.
 struct Sweep<'a> {
     engine: &'a Handle,
     since_ms: u64,
@@ -89,7 +89,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// What of one bucket or upload cannot be read keeps no other. Any other error ends the run.
+    /// Passes over a bucket or upload that cannot be read, so that it holds up no other. Any other error ends the run.
     fn readable<T>(&mut self, found: Result<T>) -> Result<Option<T>> {
         match found {
             Ok(found) => Ok(Some(found)),

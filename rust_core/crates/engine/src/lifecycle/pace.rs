@@ -22,12 +22,12 @@ const LAG_MAX: usize = LAG_RECORDS_MAX / 3 * 2;
 /// Between two looks at the index.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Who else writes, and what follows from it.
+/// The writes of clients, and the pace that follows from them.
 #[derive(Default)]
 pub(crate) struct Pace {
     /// Mutations that clients had submitted when it was looked at last.
     seen: Option<u64>,
-    /// Those of this run among them.
+    /// The mutations of this run among them.
     own: u64,
     /// On the monotonic clock.
     busy_until: Duration,

@@ -9,7 +9,7 @@ use orcas_base::sync::{Mutex, Receiver, Sender};
 use orcas_decide::Expired;
 use orcas_lifecycle::DAY_MS;
 
-/// What one run did, or all since the store was opened.
+/// The result of one run, or of all since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LifecycleReport {
     /// Buckets with rules.
@@ -22,9 +22,9 @@ pub struct LifecycleReport {
     pub markers: u64,
     /// Uploads that were aborted.
     pub uploads: u64,
-    /// What had changed between the look and the removal, and stayed.
+    /// Versions that had changed between the look and the removal, and stayed.
     pub changed: u64,
-    /// What stayed because of retention or a legal hold.
+    /// Versions that stayed because of retention or a legal hold.
     pub locked: u64,
 }
 
@@ -52,7 +52,7 @@ impl LifecycleReport {
     }
 }
 
-/// What the lifecycle rules have done so far, and whether they are being applied.
+/// The results of lifecycle rules so far, and whether they are being applied.
 #[derive(Clone, Debug, Default)]
 pub struct LifecycleProgress {
     /// Since the store was opened.
@@ -60,7 +60,7 @@ pub struct LifecycleProgress {
     /// Runs that succeeded.
     pub runs: u64,
     pub running: bool,
-    /// What the last run ran into; it is tried again.
+    /// The error of the last run; it is tried again.
     pub failed: Option<Arc<str>>,
 }
 

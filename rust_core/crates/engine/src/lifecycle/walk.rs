@@ -1,4 +1,5 @@
-//! One run: every bucket that has rules, every version that they may concern, newest first within its key.
+//! A run of lifecycle rules: every bucket that has some, every version that they may concern, newest first within its
+//! key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ type Tags = Vec<(Bytes, Bytes)>;
 pub(crate) struct Walk<'a> {
     shared: &'a Arc<EngineState>,
     options: &'a LifecycleOptions,
-    /// What expires by then.
+    /// The time of the run: versions and uploads that are due by then expire.
     now_ms: u64,
     /// Versions or uploads that are read at a time.
     pub page: usize,
@@ -42,18 +43,19 @@ pub(crate) struct Walk<'a> {
 /// A bucket in hand.
 struct InHand {
     id: BucketId,
-    /// Where its versions are. In a bucket with several layers, an upper one may hide what a lower one has.
+    /// The layers that have its versions. In a bucket with several layers, an upper one may hide versions of a lower
+    /// one.
     layers: Vec<BucketId>,
     document: Bytes,
     rules: Arc<Rules>,
     entries: Vec<ExpireEntry>,
     /// The top layer of the bucket when these were found, if it has layers and versioning.
     top: Option<BucketId>,
-    /// Its rules have changed, or it is gone.
+    /// The rules of the bucket have changed, or the bucket is gone.
     void: bool,
 }
 
-/// Where versions that are looked at were read.
+/// The place from which the versions in hand were read.
 #[derive(Clone, Copy)]
 enum ReadFrom<'b> {
     /// In a bucket without layers, or in a layer from before versioning.
@@ -62,7 +64,7 @@ enum ReadFrom<'b> {
     Histories(&'b Bucket),
 }
 
-/// What is known of a key, some of whose versions were seen.
+/// The facts about a key, some of whose versions were seen.
 #[derive(Default)]
 struct KeySeen {
     key: Option<Bytes>,

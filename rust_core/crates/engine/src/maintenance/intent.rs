@@ -1,4 +1,4 @@
-//! What the engine asks of its own committer, and what it answers.
+//! The intents that the engine submits to its own committer, and their results.
 
 use std::sync::Arc;
 
@@ -51,16 +51,16 @@ pub(crate) struct MergedVersion {
     pub fate: MergeFate,
 }
 
-/// What becomes of a version of the upper layer.
+/// The fate of a version of the upper layer.
 pub(crate) enum MergeFate {
-    /// It goes to this layer, and replaces what that has under its id.
+    /// The version goes to this layer, and replaces what that has under its id.
     Moves(BucketId),
-    /// Nothing is left that it hides or changes.
+    /// The version ends: nothing is left that it hides or changes.
     Ends,
     /// The version with its id in the lower layer, which has this sequence, gets its attributes.
     Amends(Sequence),
-    /// It replaces the version with its id in the lower layer, which has this sequence there. These are newer, and are
-    /// put again behind it.
+    /// The version replaces the one with its id in the lower layer, which has the sequence `former` there. The `newer`
+    /// ones are put again behind it.
     Replaces { former: Sequence, newer: Vec<Arc<Object>> },
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct ReplaceLog {
     pub file: LogFileId,
     pub first: Sequence,
     pub last: Sequence,
-    /// Where the contents are in it.
+    /// The locations of contents in the compacted file.
     pub moves: Vec<ContentMove>,
 }
 
@@ -88,7 +88,7 @@ impl MaintenanceIntent {
     }
 }
 
-/// What was done.
+/// The result of a maintenance intent.
 #[derive(Clone, Debug)]
 pub(crate) struct MaintenanceOutcome {
     /// The blobs that were given up or moved.

@@ -6,7 +6,7 @@ use super::intent::MaintenanceOutcome;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::{Condvar, Mutex};
 
-/// Where the answer appears.
+/// The place where the answer appears.
 #[derive(Default)]
 pub(crate) struct MaintenanceReply {
     answer: Mutex<Option<Result<MaintenanceOutcome>>>,
@@ -20,7 +20,7 @@ impl MaintenanceReply {
         (Arc::clone(&reply), MaintenanceWaiter { reply: Some(reply) })
     }
 
-    /// `None` while there is no answer.
+    /// The answer; `None` while there is none.
     pub fn get(&self) -> Option<Result<MaintenanceOutcome>> {
         self.answer.lock().clone()
     }
@@ -47,7 +47,7 @@ impl MaintenanceReply {
 
 /// Gives the answer, exactly once: if it is dropped before, the store is closed.
 pub(crate) struct MaintenanceWaiter {
-    /// `None` once completed.
+    /// The place for the answer; `None` once completed.
     reply: Option<Arc<MaintenanceReply>>,
 }
 

@@ -76,7 +76,8 @@ fn remove_layer(view: &CommitterView<'_>, layer: BucketId, versions: Vec<(Bytes,
     Ok(versions.into_iter().map(removed).collect())
 }
 
-/// What the layers show together stays. So it does not matter how many of these decisions come before a crash.
+/// Merges a layer into the one below. What the layers show together stays, so it does not matter how many of these
+/// decisions come before a crash.
 fn merge_layers(view: &CommitterView<'_>, merge: LayerMerge, versions: Vec<MergedVersion>) -> Result<Vec<Record>> {
     let LayerMerge { upper, lower } = merge;
     if !view.buckets.can_merge(merge) {
@@ -133,7 +134,8 @@ fn remove_merged(view: &CommitterView<'_>, layer: BucketId) -> Vec<Record> {
     updated.chain([Record::DeleteBucket { bucket: layer }]).collect()
 }
 
-/// What the file leaves out of the records `first..=last` was dead when it was written, and what is dead stays so.
+/// Replaces log files by a compacted one. The records among `first..=last` that the file leaves out were dead when it
+/// was written, and what is dead stays so.
 fn replace_log(replacement: ReplaceLog) -> Vec<Record> {
     let ReplaceLog { file, first, last, moves } = replacement;
     let of = |moves: &[ContentMove]| Record::MoveContents { file, moves: moves.to_vec() };

@@ -59,11 +59,11 @@ pub struct Engine {
     replayed: Replayed,
     threads: Threads,
     lock: Option<Box<dyn Send + Sync>>,
-    /// Where the index of a store is that was opened for salvage.
+    /// The directory of the index of a store that was opened for salvage.
     scratch: Option<ScratchDir>,
 }
 
-/// None of them run in a store that was opened for salvage.
+/// The threads of an open store. A store that was opened for salvage has none.
 #[derive(Default)]
 struct Threads {
     /// The committer, then the applier.
@@ -342,7 +342,7 @@ pub(crate) fn open(options: EngineOptions, environment: Environment) -> Result<O
     Ok(Opened { shared, committer, applier, follower, logs, tasks, lock, replayed })
 }
 
-/// What a store is made of, before anything runs.
+/// The parts of a store, before anything runs.
 pub(crate) struct Assembly {
     pub fs: Arc<dyn FileSystem>,
     pub clock: Arc<dyn Clock>,

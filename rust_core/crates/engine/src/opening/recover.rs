@@ -19,7 +19,7 @@ use orcas_record::{self as record, BlobLocation, Record};
 /// Records that go into the index in one piece during a replay.
 const REPLAY_RECORDS: usize = 16_384;
 
-/// What a start had to do before it could serve.
+/// The work that a start had to do before it could serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Batches and records of the log that the index did not have.

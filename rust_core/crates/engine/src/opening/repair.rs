@@ -16,16 +16,16 @@ use orcas_index::IndexPlace;
 use orcas_journal::discard;
 use orcas_store::StoreKeys;
 
-/// What the files of an index are called after its name.
+/// The suffixes of the files of an index after its name.
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 const KEPT: &str = "index.db.before-repair";
 
-/// What a repair left.
+/// The result of a repair.
 #[derive(Clone, Debug)]
 pub struct Repaired {
-    /// Of the last check.
+    /// The report of the last check.
     pub report: CheckReport,
-    /// What was given up, if the log had to be rewritten.
+    /// The losses that were accepted, if the log had to be rewritten.
     pub given_up: Option<GivenUp>,
 }
 

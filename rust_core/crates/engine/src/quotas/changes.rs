@@ -1,4 +1,5 @@
-//! What records change about the bytes and versions under the ids of buckets, by the same rules as the counts of the index.
+//! The changes that records make to the bytes and versions under the ids of buckets, by the same rules as the counts of
+//! the index.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +21,7 @@ pub(super) struct Lengths {
 pub(super) struct Changes<'a> {
     view: &'a CommitterView<'a>,
     counts: &'a dyn Fn(BucketId) -> bool,
-    /// Nothing is where versions move to.
+    /// The place to which versions move is empty.
     vacant: bool,
     /// Versions as the records so far leave them.
     versions: HashMap<(BucketId, Bytes, VersionId), Option<Lengths>>,
@@ -65,7 +66,7 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// What moves is what was there, and replaces nothing: neither has to be looked up.
+    /// Counts a version that moves. It is the one that was there, and replaces nothing, so neither has to be looked up.
     fn moves(&mut self, from: BucketId, version: &Version) {
         if from == version.bucket {
             return;

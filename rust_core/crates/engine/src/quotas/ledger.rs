@@ -1,4 +1,5 @@
-//! What buckets and owners with a quota hold, as of everything decided, and whether a decision may add to it.
+//! The bytes and versions that buckets and owners with a quota hold, as of everything decided, and whether a decision
+//! may add to them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,23 +20,23 @@ type Counted = HashMap<BucketId, Counts>;
 #[derive(Default)]
 pub(crate) struct QuotaLedger {
     owners: Arc<HashMap<Bytes, Quota>>,
-    /// `None`: to be counted before the next decision.
+    /// The sums; `None`: to be counted before the next decision.
     sums: Option<Sums>,
     shown: Shown,
 }
 
-/// What others know of `sums`.
+/// The part of `sums` that is published.
 #[derive(Default)]
 struct Shown {
     standing: Option<Arc<Standing>>,
     /// Changed since.
     buckets: Vec<BucketId>,
     owners: Vec<Bytes>,
-    /// Somebody else is counted.
+    /// Other buckets or owners are counted than before.
     anew: bool,
 }
 
-/// What buckets with a quota, and those of owners with one, hold.
+/// The bytes and versions of buckets with a quota, and of those whose owners have one.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq))]
 #[derive(Default)]
 struct Sums {
@@ -47,7 +48,7 @@ struct Sums {
     owners: HashMap<Bytes, Held>,
 }
 
-/// What a decision changes once its records are decided.
+/// The change of the sums by a decision, once its records are decided.
 #[derive(Default)]
 pub(crate) struct Change {
     ids: HashMap<BucketId, Held>,
@@ -73,7 +74,7 @@ impl QuotaLedger {
         buckets.documents().in_use(DocumentKind::Quota) > 0 || !self.owners.is_empty()
     }
 
-    /// What was counted is void.
+    /// Drops the sums: they are counted again.
     pub fn forget(&mut self) {
         self.sums = None;
         self.shown.anew = true;
@@ -106,7 +107,7 @@ impl QuotaLedger {
         self.sums.is_some()
     }
 
-    /// What is counted, for comparison.
+    /// The sums, for comparison.
     #[cfg(test)]
     pub fn sums_now(&self) -> Option<impl PartialEq + std::fmt::Debug + use<>> {
         self.sums.clone()
@@ -140,7 +141,8 @@ impl QuotaLedger {
         quota_of(buckets, bucket.id).is_some() || self.owners.contains_key(&bucket.owner)
     }
 
-    /// What the records of a decision change. `vacant`: nothing is where versions move to. `counted`: for a decision that makes or restores a fork, as of `count`.
+    /// The changes that the records of a decision make. `vacant`: nothing is where versions move to. `counted`: for a
+    /// decision that makes or restores a fork, as of `count`.
     ///
     /// # Errors
     /// A quota would be exceeded, or what is there cannot be looked up.
@@ -195,7 +197,7 @@ impl QuotaLedger {
         Ok(())
     }
 
-    /// The same for buckets that get other layers.
+    /// Checks buckets that get other layers.
     fn check_restructured(&self, before: &BucketTable, records: &[Record], counted: &Counted) -> Result<(), Refusal> {
         let mut after = before.clone();
         records.iter().filter(|record| BucketTable::concerns(record)).for_each(|record| after.apply(record));

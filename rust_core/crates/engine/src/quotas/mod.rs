@@ -25,10 +25,10 @@ pub use room::Addition;
 
 pub(super) use ledger::{Change, QuotaLedger};
 
-/// What callers and the committer tell each other about quotas.
+/// The state of quotas that callers and the committer share.
 #[derive(Default)]
 pub(super) struct Quotas {
-    /// Those of owners. Replaced as a whole.
+    /// The quotas of owners. Replaced as a whole.
     pub owners: RwLock<Arc<HashMap<Bytes, Quota>>>,
     pub standings: standing::Standings,
 }

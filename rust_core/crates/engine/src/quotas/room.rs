@@ -13,7 +13,7 @@ use orcas_catalog::{ListParts, NewerChanges};
 use orcas_decide::{Failure, Held, Quota, QuotaOf, Refusal};
 use orcas_record::{Bucket, Extent, UploadId, VersionId, Versioning};
 
-/// What an upload adds.
+/// The addition of an upload.
 #[derive(Clone, Debug)]
 pub enum Addition {
     /// An object, perhaps in place of another.
@@ -38,7 +38,7 @@ impl Handle {
         Ok(self.fits(&limits, moment, adds, bytes, replaced)?)
     }
 
-    /// The same, if memory has the answer.
+    /// Checks as `check_room` does, if memory has the answer.
     ///
     /// # Errors
     /// [`Refusal::QuotaExceeded`].
@@ -71,7 +71,7 @@ impl Handle {
         if self.shared.quotas.standings.is_of(moment) { checked } else { Ok(()) }
     }
 
-    /// What limits this bucket, if `bytes` and a version more might be too much, and the moment at which it did.
+    /// The limits of this bucket that `bytes` and a version more might exceed, and the moment at which they did.
     pub(crate) fn exceeded(&self, bucket: &Bucket, adds: &Addition, bytes: u64) -> Option<(Vec<Limit>, u64)> {
         if matches!(adds, Addition::End) && bucket.versioning == Versioning::Suspended {
             // The null version that it replaces need not be the one that it extends.

@@ -15,14 +15,14 @@ use orcas_record::BucketId;
 pub(super) const OF_BUCKET: [QuotaOf; 2] = [QuotaOf::BucketBytes, QuotaOf::BucketVersions];
 pub(super) const OF_OWNER: [QuotaOf; 2] = [QuotaOf::OwnerBytes, QuotaOf::OwnerVersions];
 
-/// One number of bytes and one of versions.
+/// A number of bytes and one of versions.
 #[derive(Default)]
 struct Shown {
     bytes: AtomicI64,
     versions: AtomicI64,
 }
 
-/// What everybody with a quota holds. Made anew when somebody else has one; the numbers change in place.
+/// The bytes and versions of everybody with a quota. Made anew when others have one; the numbers change in place.
 #[derive(Default)]
 pub(crate) struct Standing {
     buckets: HashMap<BucketId, Shown>,
@@ -94,7 +94,7 @@ impl Standings {
         self.rounds.fetch_or(1, Ordering::SeqCst);
     }
 
-    /// What is published is shown.
+    /// Ends a change: the published sums are shown.
     pub fn end(&self) {
         let rounds = self.rounds.load(Ordering::Relaxed);
         if rounds % 2 == 1 {

@@ -68,7 +68,7 @@ impl Reclaimer {
         Ok(())
     }
 
-    /// Those to which the index counts references.
+    /// The blobs to which the index counts references.
     fn referred(&self, blobs: &[(Sequence, BlobLocation)]) -> Result<HashSet<Sequence>> {
         let mut referred = HashSet::new();
         if planted::is(Bug::CondemnWithoutSecondLook) {

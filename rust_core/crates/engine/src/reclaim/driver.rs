@@ -113,7 +113,8 @@ fn price(shared: &EngineState, bytes: u64) -> Duration {
     }
 }
 
-/// What is worth doing now. With little space left a file is rewritten only if that needs much less than there is.
+/// The limits of what is worth doing now. With little space left a file is rewritten only if that needs much less than
+/// there is.
 fn limits(shared: &EngineState, effort: Effort, demanded: bool) -> ReclaimLimits {
     let free = shared.fs.free_bytes(&shared.options.data).unwrap_or(u64::MAX);
     // The ballast is for this as well.

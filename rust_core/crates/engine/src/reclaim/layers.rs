@@ -86,7 +86,8 @@ impl Reclaimer {
         }
     }
 
-    /// Of each key the oldest version first: each of them becomes the newest of the lower layer.
+    /// The next versions of a layer to merge, the oldest of each key first: each of them becomes the newest of the
+    /// lower layer.
     fn next_of_history(&self, LayerMerge { upper, lower }: LayerMerge) -> Result<(Vec<MergedVersion>, usize)> {
         let mut rows = Vec::new();
         let visit = &mut |row: VersionRow<'_>| {
@@ -127,8 +128,8 @@ impl Reclaimer {
         Ok((versions, bytes))
     }
 
-    /// What becomes of a null version that takes the place of what `lower` has, which is not a history. A delete marker
-    /// is needed only if the layers `below` show the key.
+    /// The fate of a null version that takes the place of what `lower` has, which is not a history. A delete marker is
+    /// needed only if the layers `below` show the key.
     fn single(
         &self,
         found: Arc<Object>,
@@ -172,7 +173,7 @@ impl Reclaimer {
         Ok((!versions.is_empty() || !left).then_some((versions, bytes)))
     }
 
-    /// What becomes of an amendment above a history. `None` if it has to stay.
+    /// The fate of an amendment above a history. `None` if it has to stay.
     fn amendment(
         &self,
         found: Arc<Object>,

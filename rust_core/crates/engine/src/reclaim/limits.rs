@@ -1,6 +1,6 @@
-//! What a step of reclamation may do, and what it did.
+//! The limits of a step of reclamation, and its result.
 
-/// What is worth doing, and how much of it.
+/// The kinds of work that are worth doing, and how much of each.
 #[derive(Clone, Copy, Debug)]
 pub struct ReclaimLimits {
     /// A file is rewritten when at most this share of it still counts.
@@ -11,14 +11,14 @@ pub struct ReclaimLimits {
     pub output_max: u64,
     /// Log files and packs are rewritten, not only given up when nothing in them counts.
     pub compact: bool,
-    /// Somebody waits: the index follows at once instead of gathering what comes.
+    /// Somebody waits: the index follows at once instead of gathering batches.
     pub hurry: bool,
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing is worth doing.
+    /// There is no work worth doing.
     Idle,
     /// Bytes were read or written, or something was submitted.
     Worked { bytes: u64 },

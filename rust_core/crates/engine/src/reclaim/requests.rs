@@ -11,7 +11,7 @@ use orcas_base::sync::{Mutex, Receiver, Sender, bounded};
 /// How much a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// What is dead is condemned, gaps are punched out and empty packs go; nothing is rewritten.
+    /// Dead blobs are condemned, gaps are punched out and empty packs go; nothing is rewritten.
     Collect,
     /// And what is left of files that hold dead records is rewritten.
     Compact,
@@ -20,7 +20,7 @@ pub enum Effort {
     Renew,
 }
 
-/// What was reclaimed, since the store was opened or by one request.
+/// The totals of reclamation, since the store was opened or by one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
     /// Blobs that were condemned, and their bytes.
@@ -55,9 +55,9 @@ impl Reclaimed {
 #[derive(Clone, Debug, Default)]
 pub struct ReclaimProgress {
     pub total: Reclaimed,
-    /// Somebody asked for it and waits.
+    /// A caller asked for it and waits.
     pub requested: bool,
-    /// What the last attempt ran into; it is tried again.
+    /// The error of the last attempt; it is tried again.
     pub failed: Option<Arc<str>>,
 }
 

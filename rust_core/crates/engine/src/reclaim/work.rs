@@ -19,7 +19,7 @@ use orcas_catalog::{BucketTable, LayerMerge};
 use orcas_log::{CompactedLog, LogFiles};
 use orcas_record::{BlobLocation, LogFileId, PackId, Sequence};
 
-/// What is removed once no reader needs it any more.
+/// A file, pack or list of blobs to be removed once no reader needs it any more.
 pub(super) enum DeferredRemoval {
     Log(LogFileId),
     Pack(PackId),
@@ -38,7 +38,7 @@ impl DeferredRemoval {
     }
 }
 
-/// What is done once a submitted intent is applied.
+/// The work that follows once a submitted intent is applied.
 pub(super) enum FollowUp {
     Condemned(Vec<(Sequence, BlobLocation)>),
     /// Everything that had been decided before is in the index.
@@ -57,7 +57,7 @@ pub(super) enum FollowUp {
     Nothing,
 }
 
-/// What is in progress.
+/// The work in progress.
 pub(super) enum Activity {
     Idle,
     /// Every reader of `epoch` may know these blobs through an object.
@@ -82,7 +82,7 @@ pub struct Reclaimer {
     pub(super) activity: Activity,
     pub(super) removals: Vec<(u64, DeferredRemoval)>,
     pub(super) estimates: Estimates,
-    /// Where the next look for dead blobs begins.
+    /// The sequence from which the next look for dead blobs begins.
     pub(super) cursor: Sequence,
     /// Later records are ignored, so that a request ends.
     pub(super) limit: Sequence,
@@ -94,7 +94,7 @@ pub struct Reclaimer {
     pub(super) passed_since: Duration,
     /// Log files that could not be rewritten lately.
     pub(super) passed_logs: HashSet<LogFileId>,
-    /// What a request that leaves nothing dead in files has still to look at.
+    /// The rest of a request that leaves nothing dead in files.
     pub(super) renewal: Option<Renewal>,
     /// Layers that could be merged, but for the size of a decision.
     pub(super) kept_apart: BTreeSet<LayerMerge>,
@@ -125,7 +125,7 @@ impl Reclaimer {
         }
     }
 
-    /// What is under way, for reports; `None` between two pieces of work.
+    /// The name of the work in progress, for reports; `None` between two pieces of work.
     pub fn doing(&self) -> Option<&'static str> {
         Some(match &self.activity {
             Activity::Idle if self.removals.is_empty() => return None,
@@ -147,7 +147,7 @@ impl Reclaimer {
         })
     }
 
-    /// What it is doing and what it has done.
+    /// Describes the work in progress and the work done.
     #[cfg(feature = "shuttle")]
     pub fn describe(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (doing, removals) = (self.doing(), self.removals.len());

@@ -30,10 +30,10 @@ use orcas_record::Sequence;
 use orcas_store::StoreKeys;
 use orcas_store::ballast::Ballast;
 
-/// What writes are told.
+/// The reason why writes fail.
 const REASON: &str = "it was opened for salvage";
 
-/// What was found.
+/// The findings of a salvage.
 #[derive(Clone, Debug)]
 pub struct SalvageReport {
     /// Whether the store's keys are there. Without them records cannot be authenticated: only checksums are verified.
@@ -55,7 +55,7 @@ pub struct SalvageReport {
     pub gone_total: u64,
     /// Objects that may have been deleted or replaced by a record that is gone.
     pub doubtful: u64,
-    /// Those of them that such a record seems to name.
+    /// Doubtful objects that such a record seems to name.
     pub named: Vec<(String, Bytes)>,
     /// Versions that had been deleted for sure, although the record that deleted them is gone; they are not shown.
     pub deleted: u64,

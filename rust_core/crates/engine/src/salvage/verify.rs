@@ -35,15 +35,15 @@ pub(super) struct Verified {
     pub deleted: u64,
 }
 
-/// What reading a version came to.
+/// The result of reading a version.
 enum VersionCheck {
     Whole,
-    /// It is, but the text of an annotation cannot be read, or is another one.
+    /// The content is whole, but the text of an annotation cannot be read, or is another one.
     AnnotationLost,
     Lost(String),
-    /// It names content that nothing referred to any more.
+    /// The version names content that nothing referred to any more.
     Deleted,
-    /// Its blocks are whole, but not those that were stored under this name.
+    /// The blocks of the version are whole, but not those that were stored under this name.
     Other,
 }
 

@@ -108,7 +108,7 @@ impl<'a> Pass<'a> {
         if self.shared.scrub.queue.sleep(length) { Ok(()) } else { Err(Error::Closed) }
     }
 
-    /// One file of the log; `end` in the one that is being written.
+    /// Reads one file of the log, up to `end` in the one that is being written.
     fn log(&self, file: LogFileId, end: Option<&LogPosition>) -> Result<()> {
         let place = self.logs.path(file).display().to_string();
         self.shared.scrub.at(place.clone());

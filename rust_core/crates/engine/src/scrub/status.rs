@@ -28,12 +28,12 @@ pub struct ScrubProgress {
     pub rate: u64,
     /// Passes that were completed since the store was opened.
     pub passes: u64,
-    /// Of the present pass.
+    /// Bytes that the present pass has read.
     pub done_bytes: u64,
     pub total_bytes: u64,
     /// The file in hand; empty between two passes.
     pub position: String,
-    /// What this pass and the one before found, at most a thousand places.
+    /// Damage that this pass and the one before found, at most a thousand places.
     pub damaged: Vec<ScrubDamage>,
     pub damaged_total: u64,
     /// Why the last pass ended early.
@@ -52,7 +52,7 @@ struct Passes {
     failed: Option<String>,
 }
 
-/// What the thread of the scrub shares with the rest of the engine.
+/// The state that the thread of the scrub shares with the rest of the engine.
 #[derive(Default)]
 pub(crate) struct ScrubStatus {
     /// Each wants to know how a pass ends that begins after it was made.

@@ -45,7 +45,7 @@ impl Handle {
         Ok(())
     }
 
-    /// What another thread is asked for. It goes on with that if the run is cancelled.
+    /// The answer of another thread, which goes on with its work if the run is cancelled.
     pub(super) fn awaited<T>(&self, answer: &Receiver<Result<T>>, progress: &SealProgress) -> Result<T> {
         loop {
             match answer.try_recv() {

@@ -47,7 +47,7 @@ impl From<Error> for NotStored {
     }
 }
 
-/// What a blob, or a piece of one, is once it is sealed.
+/// A blob, or a piece of one, once it is sealed.
 #[derive(Clone, Copy)]
 struct Piece {
     fingerprint: Fingerprint,
@@ -64,7 +64,7 @@ pub(super) struct Reencryption<'a> {
     scope: [u8; 32],
     known: HashMap<Sequence, Vec<Piece>>,
     blobs: Vec<Body>,
-    /// Where a blob of the batch is, by the unsealed one and by its fingerprint.
+    /// The places of blobs of the batch, by the unsealed blob and by the fingerprint.
     by_source: HashMap<Sequence, Vec<(usize, u32)>>,
     by_fingerprint: HashMap<Fingerprint, usize>,
     written: Vec<WrittenChunk>,
@@ -176,7 +176,7 @@ impl<'a> Reencryption<'a> {
             || self.written_bytes >= BYTES_ENOUGH
     }
 
-    /// What was stored so far, durable, to be decided. `None` if no key or upload is complete.
+    /// The content that was stored so far, durable, to be decided. `None` if no key or upload is complete.
     ///
     /// # Errors
     /// When it cannot be made durable. It is dropped then.
@@ -238,7 +238,7 @@ impl<'a> Reencryption<'a> {
         }
     }
 
-    /// Where an unsealed blob is in the batch, in pieces: the longest chunk is longer than one that is sealed.
+    /// The places in the batch of an unsealed blob, in pieces: the longest chunk is longer than one that is sealed.
     fn pieces(&mut self, source: Sequence) -> Result<Vec<(usize, u32)>> {
         if let Some(there) = self.by_source.get(&source) {
             return Ok(there.clone());

@@ -1,8 +1,8 @@
-//! What a run has done, and how far it is.
+//! The result of a run, and its progress.
 
 use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What one run did, and what it has left.
+/// The result of a run, and what it has left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SealReport {
     /// Versions that were looked at, delete markers among them.
@@ -11,7 +11,7 @@ pub struct SealReport {
     pub versions: u64,
     /// Incomplete uploads that were sealed.
     pub uploads: u64,
-    /// Of the content of both.
+    /// Bytes of the content of both.
     pub bytes: u64,
     /// Bytes that were stored again for them. Less where content is shared.
     pub stored_bytes: u64,
@@ -25,11 +25,11 @@ pub struct SealReport {
     /// Versions and uploads that stay unsealed because their content cannot be read.
     pub unreadable: u64,
     pub left: Left,
-    /// It was cancelled. What it did counts.
+    /// The run was cancelled. The work that it did counts.
     pub cancelled: bool,
 }
 
-/// What is not sealed at the end of a run, or may still be found in the files of the store.
+/// Content that is not sealed at the end of a run, or may still be found in the files of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     /// Contents and chunks that are not sealed: of versions that were left, of those that came meanwhile, of uploads.
@@ -37,7 +37,7 @@ pub struct Left {
     pub bytes: u64,
     /// Incomplete uploads that will be objects without encryption: new ones, and those that were left.
     pub uploads: u64,
-    /// What was replaced may still be in log files or packs: a reader or a backup held them, or they are damaged.
+    /// Replaced content may still be in log files or packs: a reader or a backup held them, or they are damaged.
     pub files: bool,
     /// Short content may still be in free parts of the index, which could not be built anew.
     pub index: bool,

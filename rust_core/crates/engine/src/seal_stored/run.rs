@@ -83,7 +83,7 @@ impl Handle {
     }
 }
 
-/// What a run would submit first of a layer, as far as it fits into one batch.
+/// The intent that a run would submit first for a layer, as far as it fits into one batch.
 #[cfg(test)]
 pub(crate) fn first_batch(engine: &Handle, bucket: &Bucket) -> Result<Option<Intent>> {
     let progress = SealProgress::default();

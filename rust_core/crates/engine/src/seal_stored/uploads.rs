@@ -43,7 +43,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Those of a page that are not encrypted, and whether there is another page, which the list then begins with.
+    /// The uploads of a page that are not encrypted, and whether there is another page, with which the list then
+    /// begins.
     pub(super) fn plain_uploads(&self, list: &mut ListUploads) -> Result<(Vec<Arc<Upload>>, bool)> {
         let mut page = self.engine.list_uploads(list)?;
         let more = list.advance(&page);

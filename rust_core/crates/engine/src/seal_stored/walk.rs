@@ -19,7 +19,7 @@ pub(super) struct Keys<'a> {
     shared: &'a EngineState,
     layer: BucketId,
     rows: VecDeque<VersionScanRow>,
-    /// Where the next rows begin; `None` at the end.
+    /// The version at which the next rows begin; `None` at the end.
     next: Option<VersionStart>,
 }
 

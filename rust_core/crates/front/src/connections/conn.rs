@@ -30,7 +30,7 @@ const HEAD_SLACK: usize = 1024;
 /// work for them has begun, and nothing else limits how fast it gives up more (CVE-2023-44487).
 const GIVEN_UP_MAX: u32 = 100;
 
-/// What a chunked body ends with.
+/// The end of a chunked body.
 const END: &[u8; 4] = b"\r\n\r\n";
 
 /// Between two looks whether a client has gone that has sent its next request already.
@@ -70,7 +70,7 @@ pub struct Conn {
 /// The streams of one connection.
 #[derive(Default)]
 struct Streams {
-    /// Those whose request is not done.
+    /// The streams whose request is not done.
     open: Vec<Weak<Conn>>,
     /// Requests that were given up, less those that were not.
     given_up: u32,
@@ -81,14 +81,14 @@ struct State {
     stage: Stage,
     /// Seconds since the stage began, or since the last progress.
     age: u32,
-    /// What has arrived of the head, and what its lines say.
+    /// The bytes of the head that have arrived, and below the facts from its lines.
     head: Vec<u8>,
     lines: Lines,
     /// Bytes of the message that have not arrived, once its head is whole; `u64::MAX`: nobody knows.
     left: u64,
-    /// What has arrived last of a message whose end nobody knows.
+    /// The last bytes that have arrived of a message whose end nobody knows.
     tail: [u8; END.len()],
-    /// What has arrived already belongs to the next message.
+    /// The bytes that have arrived already belong to the next message.
     is_ahead: bool,
     /// Bytes of the present body, those that the last tick saw, and the seconds by which its sender is behind.
     received: u64,
@@ -114,9 +114,9 @@ struct State {
     is_endless: bool,
     order: Option<Order>,
     task: Option<Waker>,
-    /// Of a connection that carries several requests at once.
+    /// The streams of a connection that carries several requests at once.
     streams: Option<Box<Streams>>,
-    /// Of a stream: the client takes no more of the answer at the moment.
+    /// The client takes no more of the answer at the moment. Only of a stream.
     is_held_back: bool,
 }
 
@@ -375,7 +375,7 @@ impl Conn {
         }
     }
 
-    /// What a stop waits for on this connection.
+    /// The requests and answers of this connection that a stop waits for.
     pub fn under_way(&self) -> UnderWay {
         let state = self.state.lock();
         let requests = match &state.streams {
@@ -491,7 +491,7 @@ impl Drop for Conn {
     }
 }
 
-/// What a stop waits for.
+/// The requests and answers that a stop waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnderWay {
     /// Requests that their clients await the answers to.
@@ -509,7 +509,7 @@ impl Sum for UnderWay {
     }
 }
 
-/// What the end of a connection depends on.
+/// The facts that decide how a connection ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     pub is_busy: bool,

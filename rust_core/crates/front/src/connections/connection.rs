@@ -1,4 +1,4 @@
-//! One connection from its first byte to its end: hyper speaks, the clock and the server may end it, and its last answer
+//! A connection from its first byte to its end: hyper speaks, the clock and the server may end it, and its last answer
 //! gets time to be read. Every connection begins with HTTP/1.1, unless TLS has negotiated HTTP/2.
 
 use std::cell::RefCell;
@@ -29,8 +29,8 @@ use crate::origin::Origin;
 const HEADERS_MAX: usize = 256;
 /// Bytes that hyper reads at once, at most.
 const BUFFER_MAX: usize = 256 * 1024;
-/// What is still received after an answer that leaves a body unread: some clients read it only when they have sent
-/// everything, and closing at once would reset their connection.
+/// Most bytes that are received after an answer that leaves a body unread: some clients read it only when they have
+/// sent everything, and closing at once would reset their connection.
 const DRAIN_BYTES_MAX: usize = 16 * 1024 * 1024;
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 
@@ -38,7 +38,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 enum End {
     /// As HTTP has it.
     Done,
-    /// What came is no request.
+    /// The bytes that came are no request.
     Malformed(&'static Refusal),
     Ordered(&'static Refusal),
     Broken,
@@ -167,7 +167,7 @@ where
 }
 
 thread_local! {
-    /// What nobody looks at: all connections of a thread receive it in the same place.
+    /// A buffer for bytes that nobody looks at: all connections of a thread receive them in the same place.
     static DROPPED: RefCell<Vec<u8>> = RefCell::new(vec![0; 64 * 1024]);
 }
 

@@ -1,4 +1,4 @@
-//! One connection of HTTP/2: many requests at once, each with a state like that of a connection with one request.
+//! A connection of HTTP/2: many requests at once, each with a state like that of a connection with one request.
 //!
 //! Everything that a client may have pending is bounded: streams, bytes of bodies and of answers, the size of a head, and
 //! how many requests it gives up. The protocol itself, and floods of its frames, are h2's.
@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::exchange;
 use crate::origin::Origin;
 
-/// What a connection begins with whose client knows that the server speaks HTTP/2.
+/// The first bytes of a connection whose client knows that the server speaks HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The length of its first line.
 const FIRST_LINE: usize = 16;

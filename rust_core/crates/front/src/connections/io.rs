@@ -18,7 +18,7 @@ use crate::connections::conn::Conn;
 use crate::connections::limits::Limits;
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// What an answer to a request that cannot be parsed begins with.
+/// The first bytes of an answer to a request that cannot be parsed.
 const BARE_ERROR: &[u8] = b"HTTP/1.1 4";
 
 /// Bytes of a stranger's body that are read at once. hyper makes its buffer larger when a read has filled 8 KiB.
@@ -78,9 +78,9 @@ pub struct Io<S> {
     stream: S,
     conn: Arc<Conn>,
     limits: Limits,
-    /// What was read of the stream and not handed on.
+    /// Bytes that were read of the stream and not handed on.
     early: Bytes,
-    /// What is left to send before anything else.
+    /// Bytes to be sent before anything else.
     ahead: &'static [u8],
 }
 

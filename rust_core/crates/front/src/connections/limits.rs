@@ -1,4 +1,4 @@
-//! What the operator allows to connections.
+//! Options of the listener, as the operator sets them.
 
 use crate::connections::proxies::Proxies;
 
@@ -12,7 +12,7 @@ pub struct FrontOptions {
     /// Names below which buckets are hosts, and that of websites: no path is reserved there.
     pub domains: Vec<String>,
     pub website_host: Option<String>,
-    /// Whose word counts about where a request comes from.
+    /// The proxies whose headers about the origin of a request count.
     pub trusted_proxies: Proxies,
     /// A server with published keys answers only to these names and to those of this machine.
     pub own_names: Option<Vec<String>>,

@@ -1,4 +1,4 @@
-//! Where a message of HTTP/1.1 ends in the bytes of its connection, and what a parser drops of its head.
+//! The end of a message of HTTP/1.1 in the bytes of its connection, and the facts of its head that a parser drops.
 //!
 //! hyper is given one message at a time, so each head is seen here before a request is made of it. Only the end of a
 //! chunked body is not known: what has come behind one before its answer is not served, and the connection ends.
@@ -53,7 +53,8 @@ impl Lines {
         }
     }
 
-    /// Where the head ends in what was scanned, and how many bytes of a body follow it; `u64::MAX`: nobody knows.
+    /// The offset at which the head ends in the scanned bytes, and the number of bytes of the body that follow it;
+    /// `u64::MAX`: nobody knows.
     pub fn extent(&self) -> (usize, u64) {
         (self.at, if self.is_chunked { u64::MAX } else { self.length })
     }

@@ -1,4 +1,4 @@
-//! What trusted proxies say of a request: the client that sent it to them, and whether it used TLS.
+//! Headers of trusted proxies about a request: the client that sent it to them, and whether it used TLS.
 //!
 //! A header counts only if a trusted proxy sent the request, and of its list only what the trusted proxies at its end have
 //! added: everything before may be the client's own invention. Must not know connections.
@@ -12,7 +12,7 @@ use http::HeaderMap;
 pub struct Proxies(Vec<(IpAddr, u32)>);
 
 impl Proxies {
-    /// Of texts such as `10.0.0.0/8`. `None` if one is no network.
+    /// The proxies in networks that are written like `10.0.0.0/8`. `None` if a text is no network.
     pub fn parse<'a>(networks: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let parsed = networks.into_iter().map(|text| {
             let (address, length) = text.split_once('/').unzip();

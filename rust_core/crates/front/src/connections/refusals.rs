@@ -3,7 +3,7 @@
 //! Each is an S3 error document with `Connection: close`, because afterwards client and server may disagree about where
 //! the next request begins. None contains input of the client, so nothing needs escaping.
 
-/// One reason to end a connection: status, S3 error code, and the sentence of the document.
+/// A reason to end a connection: status, S3 error code, and the sentence of the document.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub status: u16,

@@ -17,7 +17,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::sync::oneshot;
 
-/// What a client sends first that speaks TLS, and no other does.
+/// The first byte of a client that speaks TLS, and of no other.
 pub const HANDSHAKE: u8 = 0x16;
 /// HTTP/2, as the two negotiate it.
 pub const HTTP_2: &[u8] = b"h2";
@@ -25,7 +25,7 @@ pub const HTTP_2: &[u8] = b"h2";
 pub const CHALLENGE: &[u8] = b"acme-tls/1";
 const HANDSHAKES_MAX: usize = 1024;
 
-/// What connections speak TLS with.
+/// The certificates and CAs of connections with TLS.
 pub struct TlsOptions {
     /// Clients that name no host, or one that none of these has, get the first.
     pub certificates: Vec<Certificate>,
@@ -37,7 +37,8 @@ pub struct TlsOptions {
 pub struct Certificate {
     pub chain: String,
     pub key: String,
-    /// Its hosts, in lower case. One that begins with `*.` stands for all names with one more label.
+    /// The host names of the certificate, in lower case. One that begins with `*.` stands for all names with one more
+    /// label.
     pub names: Vec<String>,
 }
 
@@ -75,7 +76,7 @@ impl Tls {
         Ok(())
     }
 
-    /// `None` if connections do not speak TLS.
+    /// The configuration of TLS; `None` if connections do not speak it.
     pub fn config(&self) -> Option<Arc<ServerConfig>> {
         self.config.read().clone()
     }
@@ -93,7 +94,8 @@ impl Tls {
         Ok(())
     }
 
-    /// What a client with this greeting gets: that of challenges, if it speaks nothing else, and otherwise `ordinary`.
+    /// The configuration for a client with this greeting: that of challenges, if it speaks nothing else, and otherwise
+    /// `ordinary`.
     pub fn choose(&self, hello: &ClientHello<'_>, ordinary: Arc<ServerConfig>) -> Arc<ServerConfig> {
         let mut protocols = hello.alpn().into_iter().flatten();
         if protocols.next() == Some(CHALLENGE) && protocols.next().is_none() {
@@ -196,7 +198,7 @@ impl Certificates {
         Ok(Self { default: default.ok_or("there is no certificate")?, by_name })
     }
 
-    /// That for a host, whose name is in lower case.
+    /// The certificate for a host, whose name is in lower case.
     fn find(&self, host: &str) -> Option<&Arc<CertifiedKey>> {
         self.by_name.get(host).or_else(|| self.by_name.get(&format!("*.{}", host.split_once('.')?.1)))
     }

@@ -1,4 +1,4 @@
-//! What is refused before it is a request, and how connections end.
+//! Bytes that are refused before they are a request, and how connections end.
 
 use std::time::Duration;
 

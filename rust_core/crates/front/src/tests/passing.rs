@@ -1,4 +1,4 @@
-//! What the application answers.
+//! Requests that the application answers.
 
 use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;

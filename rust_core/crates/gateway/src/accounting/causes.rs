@@ -18,7 +18,7 @@ pub struct Causes(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// Nobody watches any more.
+    /// The time from which nobody watches any more.
     until: Option<Instant>,
     diagnosed: Option<Instant>,
     newest: VecDeque<ErrorNote>,

@@ -23,7 +23,7 @@ const DAYS_MAX: usize = 366;
 /// A request that is done.
 pub struct Billed<'a> {
     pub requester: &'a Arc<Requester>,
-    /// `None` if it was about none that exists.
+    /// The bucket; `None` if the request was about none that exists.
     pub bucket: Option<&'a Arc<Bucket>>,
     pub class: RequestClass,
     /// Bytes of the bodies.
@@ -41,7 +41,7 @@ pub struct RequestCounts {
     pub sent: u64,
 }
 
-/// What usage costs, in any currency.
+/// The prices of usage, in any currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Prices {
     /// 2^30 bytes for a month.
@@ -69,7 +69,7 @@ impl Prices {
 pub struct RequestUsage {
     /// Days since 1970, UTC.
     pub day: i64,
-    /// Who pays: the owner of the bucket; without a bucket, that of the access key.
+    /// The owner who pays: that of the bucket; without a bucket, that of the access key.
     pub owner: String,
     pub access_key: String,
     pub bucket: String,
@@ -124,7 +124,7 @@ impl UsageMeter {
         counting.row(request, &self.rows).add(request);
     }
 
-    /// What was counted since the last call. Each group of threads has rows of its own.
+    /// The usage since the last call. Each group of threads has rows of its own.
     pub fn take(&self) -> Vec<RequestUsage> {
         let Some(counting) = &self.counting else { return Vec::new() };
         let mut usage = Vec::new();

@@ -1,4 +1,4 @@
-//! What is counted of requests that are done, and kept for whoever asks.
+//! Counts of requests that are done, kept for whoever asks.
 
 pub mod causes;
 pub mod metering;

@@ -1,4 +1,4 @@
-//! What is counted and logged of requests that are done.
+//! Observation of requests that are done: they are counted and logged.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use orcas_telemetry::access_log::parcels::{Deliveries, Due, LogObject};
 use orcas_telemetry::access_log::queue::LineQueue;
 
 pub struct Observation {
-    /// What requests cost whom.
+    /// The meter of usage, by owner.
     pub meter: UsageMeter,
     /// Read a moment ago, for the page of metrics.
     pub usage: Mutex<Option<(Instant, Arc<Usage>)>>,

@@ -1,6 +1,6 @@
-//! What is shown of a request that was slow or is traced; and the traced ones on their way to whoever sends their spans.
-//! Nothing waits for that: one that finds no room is dropped, and its spans are counted. Requests without a verified
-//! sender leave half of the room to others.
+//! Requests that were slow or are traced; the traced ones on their way to whoever sends their spans. Nothing waits for
+//! that: one that finds no room is dropped, and its spans are counted. Requests without a verified sender leave half of
+//! the room to others.
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -29,7 +29,7 @@ pub struct Stages {
     pub steps: Vec<(&'static str, &'static str, f64, f64)>,
     /// By its head: it has no steps, and of the stages only the first and the last.
     pub refused: bool,
-    /// Somebody has signed it, and it was not refused by its head.
+    /// The request was signed by a known sender, and was not refused by its head.
     pub verified: bool,
     pub status: Option<u16>,
     pub code: Option<ErrorCode>,
@@ -45,7 +45,7 @@ impl Stages {
     }
 }
 
-/// What the span of a request says.
+/// The fields of the span of a request.
 pub struct Traced {
     /// Nanoseconds since 1970.
     pub ended_ns: u64,
@@ -122,7 +122,7 @@ impl TracedQueue {
         state.waiting.drain(..count).collect()
     }
 
-    /// Nobody waits for more.
+    /// Ends the wait for more requests.
     pub fn end(&self) {
         self.state.lock().ended = true;
         self.changed.notify_all();

@@ -20,7 +20,7 @@ use orcas_telemetry::metrics::requests::Finished;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// What only the connection knows.
+/// The fields of a line that only the connection knows.
 pub struct AccessEntry<'a> {
     pub remote: &'a str,
     pub http_version: &'a str,

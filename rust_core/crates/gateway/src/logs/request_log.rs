@@ -19,7 +19,7 @@ pub struct Logged<'a> {
     pub remote: &'a str,
 }
 
-/// What is to be logged of a request whose head has to be read again, because it was refused or has no note.
+/// The log fields of a request whose head has to be read again, because it was refused or has no note.
 #[derive(Clone, Copy)]
 pub struct FromHead {
     line: bool,

@@ -11,9 +11,9 @@ use orcas_requests::store_body::UploadStream;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Whole,
-    /// Its declared digest is another's.
+    /// The declared digest is that of other content.
     Wrong,
-    /// It is shorter than announced.
+    /// The body is shorter than announced.
     Short,
     Aborted,
 }
@@ -38,13 +38,13 @@ fn plan() -> impl Strategy<Value = Plan> {
         .prop_map(|(length, pieces, end, common, framed)| Plan { length, pieces, end, common, framed })
 }
 
-/// One upload as the event loop drives it; its number is its slot.
+/// An upload as the event loop drives it; its number is its slot.
 struct Upload {
     plan: Plan,
     content: Vec<u8>,
     wire: Vec<u8>,
     sent: usize,
-    /// `None` once it is finished or aborted.
+    /// The stream; `None` once it is finished or aborted.
     stream: Option<UploadStream>,
     request: Arc<dyn Request>,
     turns: usize,

@@ -17,7 +17,7 @@ pub(crate) const WAL_PAGES_MAX: u64 = 16_384;
 pub struct WalState {
     /// Pages in the WAL file since it was last restarted.
     pub pages: u64,
-    /// Of these, the ones not yet in the database file.
+    /// Pages of the WAL file that are not yet in the database file.
     pub pending: u64,
 }
 

@@ -119,7 +119,7 @@ impl PageChecksums {
     }
 }
 
-/// What a range of the file covers.
+/// The part of the file that a range covers.
 enum Region {
     /// The page of a frame.
     Page(usize),

@@ -31,7 +31,7 @@ struct PoolState {
     idle: Vec<Pooled>,
     /// Connections to the current files that exist or are being opened.
     open: u32,
-    /// Those of them that are being opened.
+    /// The connections among them that are being opened.
     opening: u32,
     /// While the files are being replaced, no connection is lent.
     suspended: bool,
@@ -50,7 +50,7 @@ pub struct Connections {
     pub misses: u64,
     /// Requests that waited because all connections were in use.
     pub waits: u64,
-    /// Of these, the ones that timed out.
+    /// Waiting requests that timed out.
     pub refusals: u64,
     pub open: u32,
     pub idle: u32,

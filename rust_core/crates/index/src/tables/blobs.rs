@@ -69,7 +69,7 @@ pub(crate) struct DedupKey {
     pub(crate) prefix_hash: u64,
 }
 
-/// What a new blob is found by, and opened with.
+/// The values by which a new blob is found and opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlobKeys {
     pub(crate) dedup: Option<DedupKey>,

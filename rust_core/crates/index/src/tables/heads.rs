@@ -10,7 +10,7 @@ use crate::error::Result;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
 use orcas_record::{BucketId, Sequence, StorageClass, Version};
 
-/// What a listing shows of an object. Rows of a scan borrow their key from the page; others own it.
+/// The columns of an object that a listing shows. Rows of a scan borrow their key from the page; others own it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedRow<'a> {
     pub key: Cow<'a, [u8]>,
@@ -22,7 +22,7 @@ pub struct ListedRow<'a> {
     pub size: u64,
     pub etag: Etag,
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
-    /// `None` for `STANDARD`.
+    /// The storage class; `None` for `STANDARD`.
     pub class: Option<StorageClass>,
 }
 

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::records::Stored;
 use orcas_record::{BucketId, Sequence, VersionId};
 
-/// What a listing shows of a version.
+/// The columns of a version that a listing shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionRow<'a> {
     pub listed: ListedRow<'a>,
@@ -16,7 +16,7 @@ pub struct VersionRow<'a> {
     pub delete_marker: bool,
 }
 
-/// Where a scan of versions begins.
+/// The place at which a scan of versions begins.
 #[derive(Clone, Copy, Debug)]
 pub enum VersionFrom<'a> {
     /// The newest version of this key or of a later one.

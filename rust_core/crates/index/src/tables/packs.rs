@@ -15,7 +15,7 @@ use orcas_record::{ChunkLocation, PackId, Sequence};
 pub struct PackedBlob {
     pub sequence: Sequence,
     pub at: ChunkLocation,
-    /// Of the content, bytes.
+    /// The length of the content in bytes.
     pub length: u32,
     pub refs: u64,
 }

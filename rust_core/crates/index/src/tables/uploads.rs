@@ -43,7 +43,7 @@ pub struct Completed {
     pub checksum: Option<ObjectChecksum>,
 }
 
-/// Where a scan of uploads starts.
+/// The place at which a scan of uploads begins.
 #[derive(Clone, Copy, Debug)]
 pub enum UploadFrom<'a> {
     /// The first upload of this key or a later one.

@@ -73,7 +73,7 @@ pub(crate) struct VersionWriter<'c> {
     conn: &'c Connection,
     insert_current: CachedStatement<'c>,
     insert_version: CachedStatement<'c>,
-    /// Of removals.
+    /// The statement that finds the current version when one is removed.
     find_current: Option<CachedStatement<'c>>,
     remove_current: Option<CachedStatement<'c>>,
 }

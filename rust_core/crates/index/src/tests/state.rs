@@ -126,7 +126,7 @@ impl World {
     }
 }
 
-/// The same rows as an index has them.
+/// The rows of the model, as they are in an index.
 pub(super) fn rows_of(index: &Index) -> Vec<String> {
     let mut rows = Vec::new();
     index

@@ -30,7 +30,7 @@ const BULK_CACHE_KIB: u32 = 32 * 1024;
 /// Applies records. Only one exists at a time.
 pub struct Writer {
     database: Arc<Database>,
-    /// `None` in memory, where everybody uses the one connection.
+    /// The writing connection; `None` in memory, where everybody uses the one connection.
     conn: Option<Connection>,
     /// How often the files had been replaced when `conn` was opened.
     generation: u64,

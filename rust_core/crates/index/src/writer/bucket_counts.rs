@@ -11,7 +11,7 @@ use crate::error::{Result, failure};
 use crate::tables::{loaded_int, stored_int};
 use orcas_record::BucketId;
 
-/// What a bucket holds.
+/// The counts of what a bucket holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Keys with a current version that is no delete marker.
@@ -46,7 +46,7 @@ pub(crate) fn stored_counts(conn: &Connection, bucket: i64) -> Result<Option<Cou
     rows.next()?.map(counts_of).transpose()
 }
 
-/// Those of all buckets, by their ids.
+/// The counts of all buckets, by their ids.
 pub(crate) fn all_counts(conn: &Connection) -> Result<HashMap<BucketId, Counts>> {
     let mut statement = conn.prepare_cached("SELECT objects, bytes, history, logical, stored, id FROM buckets")?;
     let mut rows = statement.query([])?;

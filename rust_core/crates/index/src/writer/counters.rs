@@ -26,7 +26,7 @@ pub struct Totals {
 pub(crate) struct Counters {
     pub(crate) buckets: BucketCounts,
     pub(crate) packs: PackDeltas,
-    /// `None` when no rebuild is running.
+    /// The rebuild that is running, if there is one.
     pub(crate) rebuild: Option<Rebuild>,
     logical: i64,
     stored: i64,

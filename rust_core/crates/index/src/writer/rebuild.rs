@@ -17,7 +17,7 @@ pub(crate) struct Rebuild {
     pub(crate) salvage: bool,
     /// Number of references of a bucket to a blob that does not exist; never 0.
     blobs: IdPairMap<i64>,
-    /// The same for segments.
+    /// The number of references of a bucket to a segment that does not exist; never 0.
     segments: IdPairMap<i64>,
     /// Blobs and bytes of packs that do not exist; never all 0.
     packs: IdMap<PackDelta>,

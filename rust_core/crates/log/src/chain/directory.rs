@@ -12,7 +12,7 @@ use crate::encoding::{FILE_HEADER, FileHeader, Header, LogKeys};
 use crate::scan::Scanner;
 use crate::{LogOptions, LogPosition, file_path};
 
-/// Where the log is, and the keys to it.
+/// The directory of the log, and the keys of the log.
 #[derive(Clone)]
 pub struct LogDirectory {
     pub fs: Arc<dyn FileSystem>,

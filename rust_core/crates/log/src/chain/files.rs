@@ -60,7 +60,7 @@ pub struct CompactedLog {
 
 /// The run of files that a compacted file is to replace.
 pub(crate) struct FileRun {
-    /// Of the compacted file.
+    /// The number of the compacted file.
     pub number: u64,
     pub from: LogPosition,
     pub end: LogPosition,

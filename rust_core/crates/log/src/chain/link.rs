@@ -10,7 +10,7 @@ use crate::{LogPosition, RecoveredBatch};
 #[derive(Clone, Debug)]
 pub struct Link {
     pub header: Header,
-    /// Where the next file begins.
+    /// The position at which the next file begins.
     pub end: LogPosition,
 }
 

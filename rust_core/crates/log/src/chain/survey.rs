@@ -30,7 +30,7 @@ pub(crate) struct Survey {
     lengths: BTreeMap<u64, u64>,
 }
 
-/// One step of the walk back, with the files that may precede it.
+/// A step of the walk back through the chain, with the files that may precede it.
 struct Step {
     header: Header,
     candidates: std::vec::IntoIter<Header>,

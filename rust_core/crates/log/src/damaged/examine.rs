@@ -21,7 +21,7 @@ use crate::encoding::{
 };
 use crate::{LogFiles, LogPosition, RecoveredBatch, RecoveredRecord};
 
-/// What an examination finds, in the order of the file.
+/// An item that an examination finds. Items come in the order of the file.
 pub enum Seen {
     /// The readable records of a batch. Their payloads are slices of large blocks.
     Batch(RecoveredBatch),

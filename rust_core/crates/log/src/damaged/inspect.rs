@@ -39,7 +39,7 @@ pub struct Inspection {
     pub pieces: Vec<LogPiece>,
     pub others: Vec<OtherLog>,
     pub faults: Vec<LogFault>,
-    /// What is missing after the last piece.
+    /// The gap after the last piece, if bytes are missing there.
     pub gap: Option<LogGap>,
     /// Compacted files that are not part of the chain. The records may still say that they are in force.
     pub beside: Vec<LogPiece>,

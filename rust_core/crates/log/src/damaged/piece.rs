@@ -17,7 +17,7 @@ pub struct LogPiece {
     pub(crate) end: Option<LogPosition>,
     /// Whether the start position in the header is reliable.
     pub(crate) from_known: bool,
-    /// What is missing between the previous piece and this one.
+    /// The gap between the previous piece and this one, if bytes are missing there.
     pub gap: Option<LogGap>,
     /// Bytes to read.
     pub bytes: u64,

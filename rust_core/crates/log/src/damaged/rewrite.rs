@@ -58,7 +58,7 @@ impl LogRewrite {
         codec::log_file(self.header.number)
     }
 
-    /// Where the file begins.
+    /// The location at which the file begins.
     pub fn start(&self) -> LogLocation {
         codec::in_log(self.header.number, 0)
     }

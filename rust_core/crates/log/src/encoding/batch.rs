@@ -12,7 +12,7 @@ use crate::LogPosition;
 /// Most bytes of a batch, so that frame offsets fit into 32 bits.
 const BATCH_MAX: usize = 1024 * 1024 * 1024;
 
-/// Where a record is in its batch.
+/// The place of a record in its batch, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchFrame(pub(crate) u32);
 

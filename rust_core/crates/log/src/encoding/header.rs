@@ -245,7 +245,7 @@ impl Header {
 }
 
 impl HeaderFault {
-    /// This one if it is a version, which an intact copy has; else the other.
+    /// This fault if it names a version, which only an intact copy does; otherwise the other one.
     fn or(self, other: Self) -> Self {
         if matches!(self, Self::Version(_)) { self } else { other }
     }

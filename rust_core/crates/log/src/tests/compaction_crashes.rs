@@ -92,7 +92,7 @@ impl Index {
     }
 }
 
-/// What was acknowledged up to some moment.
+/// The records that were acknowledged up to some moment.
 #[derive(Clone, Default)]
 struct Acknowledged {
     /// Acknowledged data records that still count.

@@ -241,7 +241,7 @@ fn check_image(image: &SimDisk, expected: &ExpectedBatches, rng: &mut SimRng, di
     assert!(expected.allows(skipped, &second), "after a cut in recovery: {second:?} behind {skipped}");
 }
 
-/// What happened in a run.
+/// Counts of the events of a run.
 #[derive(Default)]
 struct Met {
     acknowledged: usize,

@@ -165,7 +165,7 @@ impl Operation for GetObject {
     }
 }
 
-/// What is sent of an object.
+/// The part of an object that is sent.
 struct Selection {
     /// First and last byte of a 206.
     range: Option<(u64, u64)>,
@@ -212,7 +212,7 @@ impl GetObject {
     }
 }
 
-/// What the answer about an object depends on beside the object.
+/// The circumstances on which the answer depends beside the object.
 struct Reader<'a> {
     input: &'a GetObject,
     services: &'a Services,

@@ -45,7 +45,7 @@ pub fn stored_tags(tags: Tags) -> Vec<(Bytes, Bytes)> {
     tags.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
 }
 
-/// What GetObject shows of the lock.
+/// The headers about the lock that GetObject shows.
 pub fn shown_lock(attributes: &Attributes) -> LockHeaders {
     LockHeaders { retention: attributes.retention.map(shown_retention), legal_hold: attributes.legal_hold }
 }

@@ -1,4 +1,4 @@
-//! What is checked of a policy before a bucket gets it.
+//! The checks of a policy before a bucket gets it.
 
 use orcas_access::PolicyKind;
 use orcas_admission::access_control::AccessControl;

@@ -24,7 +24,7 @@ use orcas_s3::{ErrorCode, S3Error};
 pub struct Source {
     pub name: CopySource,
     conditions: ReadConditions,
-    /// What the sender may not hand over.
+    /// The parts of the source that the sender may not hand over.
     withheld: Withheld,
     /// `x-amz-source-expected-bucket-owner`
     expected_owner: Option<Vec<u8>>,

@@ -11,7 +11,7 @@ pub fn upload_id_text(id: UploadId) -> String {
     hex(&id.0)
 }
 
-/// What the errors of requests about an upload name.
+/// The names in errors of requests about an upload.
 pub fn named_upload<'a>(bucket: &'a Bucket, key: &'a [u8], id: UploadId) -> Named<'a> {
     let upload = Some(Cow::Owned(upload_id_text(id).into_bytes()));
     Named { bucket: Some(&bucket.name), key: Some(key), upload }

@@ -71,7 +71,7 @@ impl VersionAddress {
         Self { bucket, key, version: None, method, refuses_markers: false }
     }
 
-    /// What errors name.
+    /// The names in errors.
     pub fn named(&self) -> Named<'_> {
         Named { bucket: Some(&self.bucket.name), key: Some(&self.key), upload: None }
     }

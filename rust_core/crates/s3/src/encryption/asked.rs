@@ -11,7 +11,7 @@ use orcas_http::Headers;
 /// Bytes of the longest encryption context.
 const CONTEXT_LEN_MAX: usize = 4096;
 
-/// What a request asks for.
+/// The encryption that a request asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     pub method: Option<Method>,

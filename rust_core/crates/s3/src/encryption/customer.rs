@@ -14,7 +14,7 @@ const ALGORITHM: &str = "x-amz-server-side-encryption-customer-algorithm";
 const KEY_MD5: &str = "x-amz-server-side-encryption-customer-key-md5";
 /// The headers of a key: its algorithm, the key, and its MD5.
 pub const OF_CUSTOMERS: [&str; 3] = [ALGORITHM, "x-amz-server-side-encryption-customer-key", KEY_MD5];
-/// Those of the key of a source.
+/// The headers of the key of a source.
 pub const OF_A_SOURCE: [&str; 3] = [
     "x-amz-copy-source-server-side-encryption-customer-algorithm",
     "x-amz-copy-source-server-side-encryption-customer-key",
@@ -28,7 +28,7 @@ pub struct CustomerKey {
     shown: ShownKey,
 }
 
-/// What answers say of a key.
+/// The facts about a key that answers show.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ShownKey {
     md5: [u8; 16],

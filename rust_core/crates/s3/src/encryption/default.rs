@@ -8,7 +8,7 @@ use crate::configuration::configurations::document;
 const ROOT: &str = "ServerSideEncryptionConfiguration";
 const BLOCKED: &str = "BlockedEncryptionTypes";
 
-/// What a bucket does with objects whose requests do not say how they are encrypted.
+/// The default encryption of a bucket, for requests that do not say how their objects are encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketDefault {
     pub kind: DefaultKind,

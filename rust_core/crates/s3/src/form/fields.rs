@@ -19,7 +19,7 @@ pub struct FieldsReader {
     finder: Finder<'static>,
     /// All that has arrived.
     data: Vec<u8>,
-    /// Where the present state begins, and from where on it is still to be searched for its end.
+    /// The offset at which the present state begins, and the one from which its end is still to be searched for.
     at: usize,
     searched: usize,
     state: State,
@@ -39,7 +39,7 @@ enum State {
     File,
 }
 
-/// What the head of a part says.
+/// The fields of the head of a part.
 struct PartHead {
     name: String,
     filename: Option<Vec<u8>>,
@@ -203,7 +203,7 @@ fn decoded(value: &[u8]) -> Option<Vec<u8>> {
     if charset.eq_ignore_ascii_case(b"utf-8") { orcas_http::percent_decode(text) } else { None }
 }
 
-/// What follows the last slash or backslash.
+/// The part of a path after the last slash or backslash.
 fn last_of_path(name: &[u8]) -> &[u8] {
     name.rsplit(|&byte| matches!(byte, b'/' | b'\\')).next().unwrap_or_default()
 }

@@ -9,7 +9,7 @@ use super::parameters::Boundary;
 use super::policy::SizeRange;
 use super::{ErrorCode, FORM_DATA_LEN_MAX, S3Error, malformed};
 
-/// What a form may still hold once its file begins.
+/// Limits of the rest of a form once its file begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLimits {
     /// Bytes of the file.
@@ -26,7 +26,7 @@ pub struct FileDecoder {
     counts: Counts,
 }
 
-/// What has arrived, and what may.
+/// The bytes that have arrived, and those that may.
 struct Counts {
     limits: FileLimits,
     /// Bytes of the file.

@@ -5,7 +5,7 @@ use super::{S3Error, malformed};
 /// Characters of the longest boundary that RFC 2046 allows.
 const BOUNDARY_LEN_MAX: usize = 70;
 
-/// What stands between the parts of a form.
+/// The delimiter between the parts of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boundary {
     /// A line end, two hyphens and the boundary. A line end occurs nowhere else in it.

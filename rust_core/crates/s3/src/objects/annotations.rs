@@ -37,7 +37,7 @@ pub fn check_name(name: &[u8]) -> Result<(), S3Error> {
     }
 }
 
-/// What `x-amz-object-if-match` asks of the entity tag of the object.
+/// The condition of `x-amz-object-if-match` on the entity tag of the object.
 pub fn object_condition(headers: &Headers<'_>) -> Result<WriteCondition, S3Error> {
     Ok(match single(headers, OBJECT_IF_MATCH)? {
         None => WriteCondition::Always,
@@ -66,7 +66,7 @@ pub fn written(key: &[u8], name: &[u8]) -> Vec<u8> {
     xml.finish()
 }
 
-/// One annotation of a list. Time in milliseconds since the epoch, size in bytes.
+/// An annotation of a list. Time in milliseconds since the epoch, size in bytes.
 pub struct AnnotationEntry<'a> {
     pub name: &'a [u8],
     pub modified_ms: i64,

@@ -27,13 +27,13 @@ pub struct AttributesRequest {
     part_marker: u16,
 }
 
-/// What is known of an object. Sizes in bytes.
+/// The facts about an object from which the answer is made. Sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectAttributes<'a> {
     pub etag: Etag,
     pub size: u64,
     pub checksum: Option<ObjectChecksum>,
-    /// `None` for `STANDARD`.
+    /// The storage class; `None` for `STANDARD`.
     pub storage_class: Option<&'a [u8]>,
     /// In ascending order; empty unless the object was uploaded in parts.
     pub parts: &'a [PartAttributes],

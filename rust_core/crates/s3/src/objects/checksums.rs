@@ -118,7 +118,7 @@ pub fn copy_algorithm(headers: &Headers<'_>) -> Result<Option<ChecksumAlgorithm>
     algorithm_header(headers, "x-amz-checksum-algorithm")
 }
 
-/// What CompleteMultipartUpload says of the whole object.
+/// The checksum that CompleteMultipartUpload states of the whole object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompleteChecksum {
     /// The algorithm and value as sent, a composite one with or without its `-N`.

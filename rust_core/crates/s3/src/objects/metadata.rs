@@ -45,7 +45,7 @@ pub type UserMetadata = Vec<(Vec<u8>, Vec<u8>)>;
 /// How values are read.
 #[derive(Clone, Copy)]
 enum Reading {
-    /// Those of headers are shown as they were sent.
+    /// Values of headers are shown as they were sent.
     Headers,
     /// Those of the fields of a form are text. Encoded words have no meaning there, and what a header cannot hold becomes
     /// a space, as on S3.
@@ -79,7 +79,7 @@ pub struct ObjectHeaders {
     pub content_language: Option<Vec<u8>>,
     pub cache_control: Option<Vec<u8>>,
     pub expires: Option<Vec<u8>>,
-    /// `None` for `STANDARD`.
+    /// The storage class; `None` for `STANDARD`.
     pub storage_class: Option<Vec<u8>>,
     pub website_redirect: Option<Vec<u8>>,
     pub user: UserMetadata,
@@ -139,7 +139,7 @@ pub fn refuse_object_headers(headers: &Headers<'_>) -> Result<(), S3Error> {
     }
 }
 
-/// Where the body of a PutObject begins, in bytes, if it is added to an object.
+/// The offset at which the body of a PutObject begins, in bytes, if it is added to an object.
 pub fn write_offset(headers: &Headers<'_>) -> Result<Option<u64>, S3Error> {
     let Some(value) = single(headers, WRITE_OFFSET)? else { return Ok(None) };
     let message = "A write offset is a number of bytes, from 0 on";

@@ -57,7 +57,7 @@ pub struct DefaultRetention {
     pub period: Period,
 }
 
-/// What an upload or copy says about the lock of its object.
+/// The lock that an upload or copy sets on its object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockHeaders {
     pub retention: Option<Retention>,

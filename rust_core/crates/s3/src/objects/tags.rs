@@ -11,9 +11,9 @@ use orcas_http::{Headers, form_decode, percent_encode_into};
 const TAGS_MAX: usize = 10;
 /// Tags of one bucket.
 const BUCKET_TAGS_MAX: usize = 50;
-/// Of a key, in UTF-16 code units, as S3 counts.
+/// Most UTF-16 code units of a key, as S3 counts.
 const KEY_UNITS_MAX: usize = 128;
-/// Of a value, in UTF-16 code units.
+/// Most UTF-16 code units of a value, as S3 counts.
 const VALUE_UNITS_MAX: usize = 256;
 pub const HEADER: &str = "x-amz-tagging";
 const RESERVED_OF_OBJECTS: &str = "Your TagKey cannot be prefixed with aws:";

@@ -44,7 +44,7 @@ fn unquoted(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(tag)
 }
 
-/// What the preconditions of a read allow.
+/// The result of the preconditions of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreconditionResult {
     Proceed,
@@ -109,17 +109,17 @@ pub struct ReadConditions {
 }
 
 impl ReadConditions {
-    /// Those of GET and HEAD.
+    /// The preconditions of GET and HEAD.
     pub fn of_read(headers: &Headers<'_>) -> Self {
         Self::parse(headers, &READ)
     }
 
-    /// Those on the source of a copy.
+    /// The preconditions on the source of a copy.
     pub fn of_copy_source(headers: &Headers<'_>) -> Self {
         Self::parse(headers, &COPY)
     }
 
-    /// Those on the source of a rename.
+    /// The preconditions on the source of a rename.
     pub fn of_rename_source(headers: &Headers<'_>) -> Self {
         Self::parse(headers, &RENAME)
     }
@@ -187,7 +187,7 @@ pub fn if_range_holds(value: &[u8], etag: &Etag, modified_ms: i64) -> bool {
     }
 }
 
-/// What must be true of the key for a write or delete to happen.
+/// The condition on the key under which a write or delete happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteCondition {
     Always,

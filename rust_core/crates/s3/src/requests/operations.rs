@@ -23,26 +23,26 @@ use orcas_record::DocumentKind::{
     PublicAccessBlock, RequestPayment, Tagging, Website,
 };
 
-/// What is known of an operation.
+/// A row of the table of operations.
 pub struct OperationSpec {
     name: &'static str,
     pub method: Method,
     pub address: AddressKind,
     /// The name in the query that means the operation. `resolve` tells those apart that have none.
     pub subresource: Option<&'static str>,
-    /// Another name that the query must have. Without it, the request is the operation that needs none.
+    /// A second name that the query must have. Without it, the request is the operation that needs none.
     pub parameter: Option<&'static str>,
     /// All of them are needed; there is at least one. If one manages permissions, a change is in the audit log.
     pub permissions: &'static [Permission],
     /// How AWS bills it, if not by its method.
     class: Option<RequestClass>,
-    /// What its body is, if it has one.
+    /// The kind of body, if the operation has one.
     pub body: Option<RequestBody>,
     /// The document of a bucket that it reads, writes or removes.
     pub document: Option<DocumentKind>,
-    /// What is answered if what it reads or removes does not exist.
+    /// The answer if the thing that the operation reads or removes does not exist.
     pub absent: Option<Absent>,
-    /// What is answered instead if it existed and was removed.
+    /// The answer instead if it existed and was removed.
     pub removed: Option<ErrorCode>,
     /// The header that names the object that a copy or a move begins with.
     pub source: Option<SourceHeader>,
@@ -87,7 +87,7 @@ impl Method {
     }
 }
 
-/// What the address of a request names.
+/// The kind of address of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
     Service,
@@ -95,7 +95,7 @@ pub enum AddressKind {
     Object,
 }
 
-/// What an action is about.
+/// The subject of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The buckets of the sender.
@@ -130,7 +130,7 @@ pub enum SourceHeader {
     Renamed(&'static str),
 }
 
-/// What a copy or a move hands over beside content and metadata.
+/// A part of the source that a copy or a move hands over beside content and metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Tags,
@@ -181,7 +181,7 @@ pub enum RequestClass {
     Free,
 }
 
-/// What the body of a request is.
+/// The kinds of bodies of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestBody {
     Document,

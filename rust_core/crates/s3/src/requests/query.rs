@@ -89,7 +89,7 @@ pub fn is_resource_parameter(name: &[u8]) -> bool {
     OTHERS.iter().any(|other| other.as_bytes() == name) || subresource(name).is_some()
 }
 
-/// What all listings of keys share. Empty values count as absent, except that a prefix is then empty.
+/// The parameters that all listings of keys share. Empty values count as absent, except that a prefix is then empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeySelection {
     pub prefix: Vec<u8>,
@@ -112,7 +112,8 @@ impl KeySelection {
 }
 
 impl KeySelection {
-    /// Where a page begins for this marker. If a common prefix includes the key that it names, that is behind the prefix.
+    /// The key after which a page begins for this marker. If a common prefix includes the key that it names, that is
+    /// behind the prefix.
     pub fn behind<'a>(&self, marker: &'a [u8]) -> &'a [u8] {
         let included = self.delimiter.as_ref().and_then(|delimiter| {
             let rest = marker.strip_prefix(&self.prefix[..])?;
@@ -156,7 +157,7 @@ impl ListObjectsV2Query {
         })
     }
 
-    /// Where the page starts: after this key. A token stands before `start-after`, unless it is empty.
+    /// The key after which the page starts. A token takes precedence over `start-after`, unless it is empty.
     pub fn after(&self) -> Option<&[u8]> {
         let token = self.continuation.as_ref().map(|token| token.after.as_slice());
         token.filter(|after| !after.is_empty()).or(self.start_after.as_deref())

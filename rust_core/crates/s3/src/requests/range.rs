@@ -9,7 +9,7 @@ use orcas_http::Query;
 /// The highest part number of an upload.
 pub const PART_NUMBER_MAX: u16 = 10_000;
 
-/// What a Range means for an object of a known size.
+/// The bytes that a Range means in an object of a known size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// No range applies: 200 with everything.

@@ -143,12 +143,12 @@ pub const OF_A_COPY: &[&str] = &[
 
 /// The headers of a part, or of a read, that name the key of a customer.
 pub const OF_A_PART: &[&str] = &OF_CUSTOMERS;
-/// Those of a part that is copied.
+/// The headers of a part that is copied.
 pub const OF_A_PART_COPY: &[&str] =
     &[OF_CUSTOMERS[0], OF_CUSTOMERS[1], OF_CUSTOMERS[2], OF_A_SOURCE[0], OF_A_SOURCE[1], OF_A_SOURCE[2]];
 /// The headers of a request that writes an annotation.
 pub const OF_AN_ANNOTATION: &[&str] = &[OBJECT_IF_MATCH];
-/// Those of one that removes an annotation.
+/// The headers of a request that removes an annotation.
 pub const OF_AN_ANNOTATION_REMOVAL: &[&str] = &[OBJECT_IF_MATCH, "x-amz-bypass-governance-retention"];
 
 /// The header of PutBucketNotificationConfiguration by which destinations need not exist.

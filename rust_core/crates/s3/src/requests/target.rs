@@ -11,7 +11,7 @@ use orcas_http::{Headers, form_decode, percent_decode};
 /// Bytes of the longest key.
 pub const KEY_LEN_MAX: usize = 1024;
 
-/// What a request addresses.
+/// The target of a request: the service, a bucket or an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Service,

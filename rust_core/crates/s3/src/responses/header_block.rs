@@ -36,7 +36,7 @@ pub struct HeaderBlock {
 #[derive(Debug)]
 struct Field {
     name: Name,
-    /// Where its value ends.
+    /// The offset at which the value ends.
     end: usize,
 }
 

@@ -74,7 +74,7 @@ pub struct StoredHeaders<'a> {
     pub user: &'a [(Bytes, Bytes)],
 }
 
-/// What a GET or HEAD answers about its object.
+/// The facts about an object that a GET or HEAD answers.
 pub struct ObjectAnswer<'a> {
     pub etag: Etag,
     /// Bytes of the whole object.
@@ -88,11 +88,11 @@ pub struct ObjectAnswer<'a> {
     /// Set only if the client asked for it and it covers exactly what is sent, because SDKs verify the body with it. With
     /// the type of the object's, also if it is of a part.
     pub checksum: Option<(&'a ObjectChecksum, ChecksumType)>,
-    /// Where the bucket has or had versioning.
+    /// The name of the version, where the bucket has or had versioning.
     pub version: Option<VersionName>,
     pub tag_count: usize,
     pub lock: LockHeaders,
-    /// Of a multipart object; S3 shows it when a part number was asked for.
+    /// The number of parts of a multipart object; S3 shows it when a part number was asked for.
     pub parts_count: Option<u16>,
     /// The object has the origin of the server, which its scripts must not have.
     pub shares_origin: bool,

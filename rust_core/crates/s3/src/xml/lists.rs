@@ -19,14 +19,14 @@ pub struct Owner<'a> {
     pub display_name: &'a str,
 }
 
-/// One object of a listing. Time in milliseconds since the epoch, size in bytes.
+/// An object of a listing. Time in milliseconds since the epoch, size in bytes.
 pub struct ObjectEntry<'a> {
     pub key: &'a [u8],
     pub modified_ms: i64,
     pub etag: Etag,
     pub size: u64,
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
-    /// `None` for `STANDARD`.
+    /// The storage class; `None` for `STANDARD`.
     pub storage_class: Option<&'a [u8]>,
     /// If it may be another than that of the bucket.
     pub owner: Option<Owner<'a>>,
@@ -221,9 +221,9 @@ impl<'a> ObjectList<'a> {
     }
 }
 
-/// One upload of ListMultipartUploads; time in milliseconds since the epoch.
+/// An upload of ListMultipartUploads; time in milliseconds since the epoch.
 pub struct UploadEntry<'a> {
-    /// `None` for `STANDARD`.
+    /// The storage class; `None` for `STANDARD`.
     pub storage_class: Option<&'a [u8]>,
     pub key: &'a [u8],
     pub upload_id: &'a str,
@@ -277,7 +277,7 @@ impl UploadList {
     }
 }
 
-/// One part of ListParts; time in milliseconds since the epoch, size in bytes.
+/// A part of ListParts; time in milliseconds since the epoch, size in bytes.
 pub struct PartEntry {
     pub number: u16,
     pub modified_ms: i64,

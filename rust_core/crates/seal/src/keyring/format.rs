@@ -44,7 +44,7 @@ fn damaged<T>(reason: &'static str) -> Result<T> {
     Err(Error::DamagedKeyring { reason })
 }
 
-/// What the sealed part holds.
+/// The contents of the sealed part.
 pub(super) struct Contents<'a> {
     pub store: StoreId,
     pub generation: u64,
@@ -257,7 +257,7 @@ fn decode_key(reader: &mut Reader<'_>) -> Result<Key> {
     Ok(Key { id, name, state, created_ms, versions })
 }
 
-/// What is left to decode.
+/// The bytes that are left to decode.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

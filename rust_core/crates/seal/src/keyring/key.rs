@@ -20,7 +20,7 @@ pub enum KeyState {
     PendingDestruction {
         due_ms: u64,
     },
-    /// It has no versions any more. Its id stays, so that whoever needs it learns why it is gone.
+    /// The key has no versions any more. Its id stays, so that whoever needs it learns why it is gone.
     Destroyed,
 }
 

@@ -250,7 +250,7 @@ impl Keyring {
         wrapped.unwrap(version.ok_or(Error::NotAuthentic)?.material(), domain)
     }
 
-    /// The same data key under the newest version of `id`, which may be another key.
+    /// The same data key, wrapped under the newest version of `id`, which may be another key.
     ///
     /// # Errors
     /// Those of [`Self::unwrap`] and [`Self::wrap`].

@@ -21,7 +21,7 @@ impl CheckKey {
     }
 }
 
-/// What is stored of a customer's key: an HMAC that only the server can compute.
+/// The stored form of a customer's key: an HMAC that only the server can compute.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CheckValue {
     /// Random, one for each object: equal keys have different check values.

@@ -32,7 +32,7 @@ impl KeyName {
     }
 }
 
-/// What clients of KMS call the key that is used unless they name one. No key can have this name.
+/// The name of the key that clients of KMS use unless they name one. No key can have this name.
 pub const KMS_DEFAULT_KEY: &str = "aws/s3";
 
 /// How a request names a key.

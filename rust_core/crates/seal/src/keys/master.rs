@@ -82,7 +82,7 @@ impl Kdf {
     }
 }
 
-/// What the operator gives.
+/// The secret that the operator gives.
 pub enum MasterSecret {
     Key(Secret),
     Passphrase(Passphrase),
@@ -151,7 +151,7 @@ impl fmt::Debug for MasterSecret {
     }
 }
 
-/// What seals and opens keyrings.
+/// The key that seals and opens keyrings.
 pub struct MasterKey {
     kdf: Kdf,
     keys: Expander,

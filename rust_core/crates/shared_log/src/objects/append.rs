@@ -1,4 +1,4 @@
-//! One entry at the end of the log, by its owner.
+//! Appends one entry at the end of the log, by its owner.
 
 use super::store::{Call, Reply};
 use crate::entry::{Appended, Entry, Position};
@@ -31,7 +31,7 @@ impl<B: Clone> Append<B> {
         Call::CreateEntry { position: self.position, entry: self.entry.clone() }
     }
 
-    /// `None` while another call is needed.
+    /// The result; `None` while another call is needed.
     pub fn reply(&mut self, reply: &Reply<B>) -> Option<Appended> {
         match reply {
             Reply::Created => return Some(Appended::Durable),

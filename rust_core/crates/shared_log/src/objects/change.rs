@@ -12,7 +12,7 @@ pub struct Change {
     looks: bool,
 }
 
-/// What has become of a change.
+/// The result of a change of the head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
     Done(Tagged),
@@ -38,7 +38,7 @@ impl Change {
         Call::SwapHead { seen: Some(self.seen.tag.clone()), head: self.wanted.clone() }
     }
 
-    /// `None` while another call is needed.
+    /// The result; `None` while another call is needed.
     pub fn reply<B>(&mut self, reply: &Reply<B>) -> Option<Changed> {
         match reply {
             Reply::Swapped(tag) => Some(Changed::Done(Tagged { head: self.wanted.clone(), tag: tag.clone() })),

@@ -18,14 +18,14 @@ pub struct Follow<B> {
 enum Step<B> {
     /// Whether the log in the store is that of the copy: the entry before the cursor is there.
     Check,
-    /// It is not, unless a truncation explains it.
+    /// The entry is not there: read the head, because a truncation may explain it.
     LookAfterCheck,
     Read,
-    /// What was found at the cursor, if only the head can explain it: nothing, or a fence.
+    /// The entry at the cursor, if only the head can explain it: none, or a fence.
     Explain(Option<Entry<B>>),
 }
 
-/// What a copy does next.
+/// The next step of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Followed<B> {
     /// Make the next call.
@@ -36,7 +36,7 @@ pub enum Followed<B> {
     End,
     /// The log begins behind the copy by now: load a snapshot.
     Truncated(Head),
-    /// What the store holds does not continue the copy: stop, and say so.
+    /// The store does not continue the copy: stop, and say so.
     Broken,
 }
 

@@ -6,7 +6,7 @@ use crate::entry::{Cursor, NodeId, Position, Term};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Snapshot {
     pub at: Cursor,
-    /// Of the owner that wrote it: two owners never share a name.
+    /// The term of the owner that wrote the snapshot: two owners never share a name.
     pub term: Term,
 }
 

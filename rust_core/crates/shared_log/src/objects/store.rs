@@ -1,4 +1,4 @@
-//! What the protocol asks of a store, and what it may answer.
+//! The calls of the protocol to a store, and the replies that it may give.
 
 use super::head::{Head, Tag, Tagged};
 use crate::entry::{Entry, Position};

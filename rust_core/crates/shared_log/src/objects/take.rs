@@ -9,7 +9,7 @@ use crate::entry::{Cursor, Entry, EntryId, NodeId, Term};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Take<B> {
     node: NodeId,
-    /// Of the fence.
+    /// The id of the fence.
     id: EntryId,
     cursor: Cursor,
     step: Step<B>,
@@ -23,7 +23,7 @@ enum Step<B> {
     Check {
         found: Option<Tagged>,
     },
-    /// It is not, if the head is still the same.
+    /// The entry is not there: read the head again, because a change of it may explain that.
     LookAfterCheck {
         found: Option<Tagged>,
     },
@@ -57,7 +57,7 @@ enum Step<B> {
     },
 }
 
-/// What a node does next.
+/// The next step of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken<B> {
     /// Make the next call.
@@ -70,7 +70,7 @@ pub enum Taken<B> {
     Withdrawn,
     /// The log begins behind the copy by now: load a snapshot, and begin again.
     Truncated(Head),
-    /// What the store holds does not continue the copy: stop, and say so.
+    /// The store does not continue the copy: stop, and say so.
     Broken,
 }
 

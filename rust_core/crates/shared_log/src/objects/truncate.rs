@@ -1,4 +1,4 @@
-//! What of the log may go.
+//! Truncation: the snapshots that a head keeps, and the entries that may be deleted.
 
 use super::head::Snapshot;
 use crate::entry::Position;

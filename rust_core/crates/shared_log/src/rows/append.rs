@@ -1,4 +1,4 @@
-//! One entry at the end of the log, by its owner.
+//! Appends one entry at the end of the log, by its owner.
 
 use super::statement::{Answer, Statement};
 use crate::entry::{Appended, Entry, Position};
@@ -39,7 +39,7 @@ impl<B: Clone> Append<B> {
         }
     }
 
-    /// `None` while another statement is needed.
+    /// The result; `None` while another statement is needed.
     pub fn answer(&mut self, answer: &Answer<B>) -> Option<Appended> {
         self.step = match (self.step, answer) {
             (Step::Append | Step::Confirm, Answer::Changed(_)) => return Some(Appended::Durable),

@@ -1,4 +1,4 @@
-//! What the protocol asks of a database, and what it may answer.
+//! The statements of the protocol to a database, and the answers that it may give.
 
 use crate::entry::{Entry, EntryId, NodeId, Position, Term};
 

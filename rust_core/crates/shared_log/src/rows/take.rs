@@ -21,7 +21,7 @@ enum Step {
     Read(RowHead),
 }
 
-/// What a node does next.
+/// The next step of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken<B> {
     /// Run the next statement.

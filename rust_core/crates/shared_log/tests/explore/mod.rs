@@ -14,9 +14,9 @@ pub trait Model {
     fn first(&self) -> Self::State;
     fn actions(&self, state: &Self::State) -> Vec<Self::Action>;
     fn next(&self, state: &Self::State, action: Self::Action) -> Self::State;
-    /// What must hold in every state.
+    /// The properties that must hold in every state.
     fn promises() -> Vec<Named<Self::State>>;
-    /// What must happen in some state, so that nothing holds for want of trying.
+    /// The properties that must hold in some state, so that nothing holds for want of trying.
     fn rare() -> Vec<Named<Self::State>>;
 }
 
@@ -27,7 +27,7 @@ pub struct Found<A> {
     pub reached: BTreeSet<&'static str>,
 }
 
-/// Where a state was found: by which of the actions of which other state.
+/// The state from which each state was found, and the number of the action.
 type Origins = HashMap<u64, (u64, u16), BuildHasherDefault<DefaultHasher>>;
 
 /// Explores everything, or until a promise is broken. States are told apart by 64 bits of their hash.

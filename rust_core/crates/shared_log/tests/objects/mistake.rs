@@ -1,6 +1,6 @@
 //! Mistakes that others have made, or that are easily made, each of which the model must notice.
 
-/// One rule that is broken, in the calls of a node to the state machines or in the place of them.
+/// A rule that is broken, in the calls of a node to the state machines or in the place of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mistake {
     /// A truncation takes the fences as well.

@@ -11,7 +11,7 @@ use orcas_shared_log::{Appended, ContentName, Cursor, Entry, EntryId, NodeId, Po
 use crate::mistake::Mistake;
 use crate::store::{Answer, Request};
 
-/// What a batch does.
+/// The effect of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Body {
     /// Stores something under a number that only this write has, with or without content beside the log.
@@ -26,7 +26,7 @@ pub struct Replica {
     pub cursor: Cursor,
     pub batches: Vec<Body>,
     pub fences: Vec<Position>,
-    /// It began with a snapshot.
+    /// The copy began with a snapshot.
     pub is_loaded: bool,
 }
 
@@ -54,7 +54,7 @@ pub enum Role {
     Follower,
     Reading {
         follow: Follow<Body>,
-        /// What was acknowledged when the last entry was asked for.
+        /// The batches that were acknowledged when the last entry was asked for.
         acknowledged: BTreeSet<u8>,
     },
     Taking(Take<Body>),
@@ -65,7 +65,7 @@ pub enum Role {
     },
 }
 
-/// What the owner does with the log, one at a time.
+/// The writing that the owner does with the log, one at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Writing {
     Content {
@@ -80,7 +80,7 @@ pub enum Writing {
     Forgotten(ContentName),
 }
 
-/// What the owner does beside it.
+/// The tidying that the owner does beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Tidying {
     Snapshot(Snapshot, Replica),
@@ -89,7 +89,7 @@ pub enum Tidying {
     List,
 }
 
-/// One line of calls, each made when the one before it has been answered.
+/// A line of calls, each made when the one before it has been answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Line {
     Main,
@@ -111,7 +111,7 @@ pub struct Node {
     pub tidying: Option<Tidying>,
 }
 
-/// What a step has come to, for the ledger outside.
+/// The result of a step, for the ledger outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     Acknowledged(u8),

@@ -1,4 +1,4 @@
-//! What must hold in every state, and what must be reached, so that nothing holds for want of trying.
+//! Properties that must hold in every state, and states that must be reached, so that nothing holds for want of trying.
 
 use std::collections::BTreeSet;
 

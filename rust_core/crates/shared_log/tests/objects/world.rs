@@ -40,7 +40,7 @@ pub struct Protocol {
     pub mistake: Option<Mistake>,
 }
 
-/// What the store holds at first.
+/// The contents of the store at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     Nothing,
@@ -50,7 +50,7 @@ pub enum Start {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flight {
-    /// Who waits for the reply, if anybody.
+    /// The node and line that wait for the reply, if any does.
     to: Option<(u8, Line)>,
     pub request: Request,
 }
@@ -104,7 +104,7 @@ impl State {
         self.flights.sort();
     }
 
-    /// Has a node make its next call.
+    /// Lets a node make its next call.
     fn ask(&mut self, number: u8) {
         for line in [Line::Main, Line::Tidying] {
             let to = Some((number, line));

@@ -8,7 +8,7 @@ use orcas_shared_log::{Appended, Cursor, Entry, EntryId, NodeId, Position, Term}
 
 use crate::explore::{Model, Named};
 
-/// One rule that is broken.
+/// A rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mistake {
     /// A commit with a warning counts.
@@ -193,7 +193,7 @@ struct Flight {
 pub struct State {
     primary: Database,
     standby: Database,
-    /// It was replaced, has no standby, and answers still.
+    /// The former database, which was replaced, has no standby, and answers still.
     old: Option<Database>,
     strayed: bool,
     nodes: Vec<Node>,

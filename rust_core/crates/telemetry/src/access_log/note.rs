@@ -39,13 +39,13 @@ pub struct AccessDecision<'a> {
     pub policy: Option<&'a str>,
     pub statement: Option<usize>,
     pub sid: Option<&'a str>,
-    /// What kind of policy would have had to allow it.
+    /// The kind of policy that would have had to allow it.
     pub missing: Option<&'static str>,
     /// How often it was made.
     pub count: u32,
 }
 
-/// What a request asks for, and who sent it.
+/// The operation and subject of a request, and its sender.
 #[derive(Debug)]
 pub struct Asked<'a> {
     /// Root may do everything: there is no access decision.
@@ -75,7 +75,7 @@ pub struct Note {
     pub bucket: Option<Box<str>>,
 }
 
-/// What became of a request.
+/// The end of a request.
 #[derive(Debug)]
 pub struct Ended<'a> {
     /// Address of the client, empty if it is unknown.
@@ -83,7 +83,7 @@ pub struct Ended<'a> {
     pub request_id: &'a str,
     /// The id of its trace, if it is traced.
     pub trace_id: Option<&'a str>,
-    /// Those that were made after the note.
+    /// The decisions that were made after the note.
     pub decisions: &'a [AccessDecision<'a>],
     pub finished: &'a Finished,
     /// Milliseconds since 1970 at which the head had arrived.

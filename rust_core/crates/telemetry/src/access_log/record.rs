@@ -19,7 +19,7 @@ pub struct AccessRecord<'a> {
     pub trace_id: Option<&'a str>,
     /// The verified sender. Empty if there is none.
     pub principal: &'a str,
-    /// Who may do everything.
+    /// The sender is root, who may do everything.
     pub is_root: bool,
     pub decisions: Vec<AccessDecision<'a>>,
     pub operation: Option<Operation>,

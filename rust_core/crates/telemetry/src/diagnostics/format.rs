@@ -10,7 +10,7 @@ use tracing::{Event, Level, Metadata};
 const TEXT_BYTES_MAX: usize = 2048;
 const FIELDS_MAX: usize = 24;
 
-/// What tells kinds of diagnostics apart: a place in the source, and the error code where one place says many.
+/// The kind of a diagnostic: its place in the source, and the error code where one place says many.
 pub(super) type Kind = (&'static str, u32, Option<String>);
 
 /// The field with an error code.

@@ -34,7 +34,7 @@ struct State {
     ended: bool,
 }
 
-/// What is known of a kind.
+/// The state of a kind.
 struct Rate {
     /// How many may pass now.
     tokens: u32,

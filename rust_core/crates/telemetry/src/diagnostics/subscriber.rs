@@ -1,4 +1,4 @@
-//! What `tracing` hands events to, as diagnostics: one queue for the process. Spans are not used.
+//! The subscriber of `tracing`, which makes diagnostics of events: one queue for the process. Spans are not used.
 
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;

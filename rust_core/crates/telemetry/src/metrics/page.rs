@@ -256,7 +256,7 @@ fn add_process(page: &mut Page, Process { start_sec, cpu_sec, resident_bytes }: 
     }
 }
 
-/// What is stored, and in which files. Nothing if it could not be read.
+/// The stored content, and its files. Nothing if it could not be read.
 fn add_content(page: &mut Page, usage: Option<&Usage>) {
     let files = usage.map(|usage| usage.files);
     each(page, &of::FILES, files.iter().flat_map(|files| [("log", files.log_files), ("pack", files.packs)]));

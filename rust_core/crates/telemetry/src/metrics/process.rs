@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::tasks::TaskNumbers;
 use orcas_metrics::Histogram;
 
-/// What only those know who have the connections and the keyring.
+/// The numbers that only the owner of the connections and of the keyring knows.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessMetrics {
     pub version: String,

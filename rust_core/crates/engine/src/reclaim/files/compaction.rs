@@ -16,7 +16,7 @@ use orcas_record::{self as record, ContentMove, LogFileId, Record};
 const REFRESH: Duration = Duration::from_secs(600);
 /// Bytes of log beside the payload of a record: frame header, a block checksum, and what padding and commits share.
 const RECORD_OVERHEAD: u64 = 36;
-/// The same beside the bytes of a content, with its fingerprint.
+/// Bytes of a record beside the bytes of a content, with its fingerprint.
 const CONTENT_OVERHEAD: u64 = RECORD_OVERHEAD + 32;
 /// Bytes that one compaction writes at most, so that it ends some time.
 pub(crate) const OUTPUT_MAX: u64 = 256 << 20;
@@ -24,7 +24,7 @@ pub(crate) const OUTPUT_MAX: u64 = 256 << 20;
 const SMALL_SHARE: u64 = 8;
 const SMALL_FILES_MIN: usize = 4;
 
-/// What is known of one closed file.
+/// The estimate of one closed file.
 struct Estimate {
     /// Bytes that would be written again.
     live: u64,
@@ -35,7 +35,7 @@ struct Estimate {
     stale: bool,
 }
 
-/// What the closed files hold, as far as it was looked at.
+/// The estimates of the closed files, as far as they were looked at.
 #[derive(Default)]
 pub(crate) struct Estimates {
     files: HashMap<LogFileId, Estimate>,

@@ -14,12 +14,12 @@ use orcas_record::{BlobLocation, BucketRole, ChunkMove, LogFileId, Record, Seque
 
 pub(crate) enum Disposition {
     Keep,
-    /// Its present form, under the same sequence.
+    /// The record is rewritten in its present form, under the same sequence.
     Rewrite(Box<Record>),
     Drop,
 }
 
-/// What is rewritten, and where it is in the log.
+/// The run of files that is rewritten, and its place in the log.
 pub(crate) struct Scope<'a> {
     pub reader: &'a Reader<'a>,
     /// The run begins with the first record of the store.

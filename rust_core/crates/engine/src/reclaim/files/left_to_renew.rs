@@ -1,11 +1,11 @@
-//! What a request has still to look at that leaves nothing dead in files.
+//! Files and packs that a renewal has still to look at: it leaves nothing dead in files.
 
 use std::collections::HashSet;
 
 use orcas_log::ClosedLog;
 use orcas_record::{LogFileId, PackId};
 
-/// What a request has still to look at.
+/// The files and packs that a renewal has still to look at.
 #[derive(Default)]
 pub(crate) struct Renewal {
     /// Packs that were there when it began and were not swept since.

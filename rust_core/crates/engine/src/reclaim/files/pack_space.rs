@@ -1,4 +1,5 @@
-//! What can be gained in a pack: which pack is worth the work, and how its chunks are moved or its gaps punched out.
+//! Space that can be gained in packs: which pack is worth the work, and how its chunks are moved or its gaps punched
+//! out.
 
 use std::collections::HashSet;
 
@@ -19,16 +20,16 @@ const SWEEP_CHUNKS: usize = 4_096;
 /// Bytes beside the content that a chunk takes at most for header, table and the rest of its last page.
 const CHUNK_OVERHEAD: u64 = 8 << 10;
 
-/// What is to be done with a pack.
+/// The task for a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PackTask {
-    /// Nothing is in it any more.
+    /// The pack has no chunks any more.
     Retire(PackId),
-    /// Nothing of what was written into it ever became an object.
+    /// No chunk of the pack ever became part of an object.
     Discard(PackId),
     /// Little is in it.
     Empty(PackId),
-    /// It takes no more chunks from now on, so that one of the others can follow.
+    /// The pack takes no more chunks from now on, so that one of the others can follow.
     Close(PackId),
     /// Space between its chunks belongs to nothing.
     Sweep(PackId),

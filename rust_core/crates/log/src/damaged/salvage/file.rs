@@ -28,7 +28,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Whether it replaces this record of an older file.
+    /// Whether this file has a newer copy of a record of an older file.
     pub fn replaces(&self, file: u64, sequence: Sequence) -> bool {
         file < self.number && self.from < sequence && sequence <= self.end
     }

@@ -22,7 +22,7 @@ use crate::{RecoveredRecord, place};
 /// Bytes that are kept of an unreadable record: enough for its bucket and key.
 const HINT: usize = 2048;
 
-/// What is found in a log, in the order of sequences.
+/// An item found in a damaged log. Items come in the order of sequences.
 pub enum Salvaged {
     Record(RecoveredRecord),
     /// A record whose payload is damaged; `hint` is the beginning of the payload.
@@ -75,7 +75,7 @@ pub struct Frames {
     at: u64,
     /// The last sequence read; at the beginning that of the predecessor, if the header says so.
     last: Option<Sequence>,
-    /// Where the file should end.
+    /// The offset at which the file should end.
     claimed: u64,
     /// No damage was found so far.
     sound: bool,

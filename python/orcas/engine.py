@@ -286,7 +286,7 @@ class _KeyringSealer:
 
 
 def sealer_of(core: Core) -> Sealer | None:
-    """What seals the secrets of the control plane; None if the store has no keyring, or it is not open."""
+    """The sealer of the secrets of the control plane; None if the store has no keyring, or it is not open."""
     keyring = core.keyring()
     return _KeyringSealer(keyring) if isinstance(keyring, Keyring) else None
 

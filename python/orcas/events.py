@@ -278,7 +278,7 @@ def _shut_down(open_socket: socket.socket) -> None:
 
 
 def tls_of(client: Any) -> ssl.SSLContext | None:
-    """What a boto3 client accepts as certificate of its server, and shows as its own; None without TLS."""
+    """The TLS context of a boto3 client: the CAs that it trusts, and the certificate that it shows. None without TLS."""
     if urllib.parse.urlsplit(client.meta.endpoint_url).scheme != "https":
         return None
     from botocore.httpsession import get_cert_path
@@ -300,7 +300,7 @@ def _filters(buckets: Sequence[str], events: Sequence[str], prefix: str, suffix:
 
 
 class _Subscription:
-    """What is asked for, where it continues, and what an answer means. One connection at a time."""
+    """A subscription: its filter, the place where it continues, and the meaning of answers. One connection at a time."""
 
     def __init__(self, client: Any, filters: list[tuple[str, str]], after: str | None, start: datetime | str) -> None:
         url = urllib.parse.urlsplit(client.meta.endpoint_url)

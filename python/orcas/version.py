@@ -1,4 +1,4 @@
-"""What is running: Orcas, and the parts that an error report should name."""
+"""The versions of Orcas, and of the parts that an error report should name."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class _TlsAlpn(challenges.KeyAuthorizationChallenge):
     response_cls = _Answer
 
     def validation(self, account_key: JWK, **kwargs: Any) -> str:
-        """What the certificate of the challenge is made of."""
+        """The text from which the certificate of the challenge is made."""
         return self.key_authorization(account_key)
 
 
@@ -85,7 +85,7 @@ class Ca:
 
     @property
     def host(self) -> str:
-        """What people call it."""
+        """The host of the CA, for messages."""
         return urlsplit(self.directory).netloc
 
     def suggestion(self, chain: str) -> tuple[float | None, float]:
@@ -184,7 +184,7 @@ class _Session(client.ClientV2):
 
 
 def _deadline() -> dt.datetime:
-    """Of a decision that is begun now."""
+    """The deadline of a decision that begins now."""
     return dt.datetime.now() + _DECISION  # noqa: DTZ005 - the library compares it with the same
 
 

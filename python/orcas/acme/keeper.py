@@ -113,7 +113,7 @@ class Keeper:
                 wait = _LOOK_SECONDS_MAX
 
     def _found(self) -> Certificate | None:
-        """What the file has, if it is valid, from this CA and for all names."""
+        """The certificate in the file, if it is valid, from this CA and for all names."""
         try:
             found = read_certificate(self._file, self._file, self._clock())
         except ConfigurationError:

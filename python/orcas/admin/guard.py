@@ -46,7 +46,7 @@ Audit = Callable[[str, dict[str, str], str, str, str | None], Awaitable[Callable
 
 
 class Gatekeeper(Protocol):
-    """What verifies signatures, and decides."""
+    """Verifies signatures, and decides."""
 
     def authenticate_admin(
         self, scope: MutableMapping[str, Any], action: str | None, bucket: str | None, once: bool, /

@@ -24,7 +24,7 @@ State = Literal["running", "done", "failed", "cancelled"]
 
 @dataclass
 class Work:
-    """What a job does: `run` in a thread, while `progress` and, where there is one, `cancel` are called from others."""
+    """The work of a job: `run` in a thread, while `progress` and, where there is one, `cancel` are called from others."""
 
     run: Callable[[], dict[str, Any]]
     progress: Callable[[], dict[str, Any]]
@@ -33,7 +33,7 @@ class Work:
 
 @dataclass
 class Job:
-    """One piece of work, from its start until it is forgotten."""
+    """A piece of work, from its start until it is forgotten."""
 
     kind: str
     work: Work

@@ -34,19 +34,19 @@ TAG: Final = "tag:"
 
 
 class Counts(Protocol):
-    """Where numbers come from."""
+    """The engine's counts of usage."""
 
     def take_requests(self) -> list[Any]:
         """Requests since the last call."""
 
     def stored(self, exact: bool, /) -> Any:
-        """What the buckets hold. Blocks."""
+        """The contents of the buckets in numbers. Blocks."""
 
     def bucket_tags(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """The tags of buckets."""
 
     def costs(self, prices: Prices, usage: list[tuple[int, int, int, int, float]], /) -> list[float]:
-        """What each usage costs."""
+        """The costs of each usage."""
 
 
 class NotKeptError(OrcasError):

@@ -1,4 +1,4 @@
-"""What each operation of the admin API needs: the guard decides by this table, and docs/admin-api.md shows it.
+"""The actions that operations of the admin API need: the guard decides by this table, and docs/admin-api.md shows it.
 
 An operation that is not in it is for root alone. So is what makes somebody root or as good as that, by another secret or
 by content of others, what nobody can undo for all accounts together, and what lets the server reach other machines.

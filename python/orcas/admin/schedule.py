@@ -73,7 +73,7 @@ class TaskError(OrcasError):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is due at intervals."""
+    """A task that is due at intervals."""
 
     name: str
     about: str

@@ -36,7 +36,7 @@ _BUSY_SHARE: Final = 0.8
 
 @dataclass
 class _Side:
-    """One server in one case."""
+    """A server in one case."""
 
     server: Reached
     bucket: Bucket
@@ -44,7 +44,7 @@ class _Side:
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self, case: Case, what: str, advance: Advance) -> None:
-        """One round."""
+        """Run one round."""
         before = cpu_seconds(self.server.pids)
         if case.count is not None:
             self.load.run_count(case.count)
@@ -185,7 +185,7 @@ def _prepare(case: Case, side: _Side, advance: Advance) -> None:
 
 
 def _failures(report: LoadReport) -> dict[str, int]:
-    """What went wrong, and how often."""
+    """The failures of a run, and how often each occurred."""
     found: dict[str, int] = {}
     for operation in report["operations"].values():
         for name, count in operation["errors"].items():
@@ -194,7 +194,7 @@ def _failures(report: LoadReport) -> dict[str, int]:
 
 
 def _figures(report: LoadReport, server_cpu_seconds: float | None) -> dict[str, Any]:
-    """What a report says, and what follows from it."""
+    """The figures of a report, and others that follow from them."""
     operations: dict[str, dict[str, Any]] = {name: {**found} for name, found in report["operations"].items()}
     done = sum(operation["done"] for operation in report["operations"].values())
     moved = sum(operation["bytes"] for operation in report["operations"].values())

@@ -31,7 +31,7 @@ OWN: Final = "own"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """Who signs. None: as the environment has it."""
+    """A pair of keys. None: as the environment has it."""
 
     access_key: str | None = None
     secret_key: str | None = field(default=None, repr=False)
@@ -68,7 +68,7 @@ class Reached:
     file_system: str | None = None
 
     def document(self) -> dict[str, Any]:
-        """What a report says of it: no secrets."""
+        """The fields of a report about it: no secrets."""
         return {
             "url": self.url,
             "own": self.own,
@@ -183,7 +183,7 @@ def _file_system(path: Path) -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """What somebody must know of this machine to compare two reports."""
+    """The facts about this machine that one needs in order to compare two reports."""
     uname = os.uname()
     return {
         "cpu": _cpu_model(),

@@ -34,7 +34,7 @@ Table = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One load: what is asked, how often or how long, and of which objects."""
+    """A load: the operations, how often or how long, and the objects that they name."""
 
     name: str
     mix: Mapping[str, int]
@@ -237,7 +237,7 @@ def _case(table: Table) -> Case:
 
 
 def _check(case: Case) -> None:
-    """What only several fields together can be wrong in."""
+    """Check the conditions that concern several fields together."""
     weights = case.mix
     if (case.count is None) == (case.seconds is None):
         raise TypeError("it needs either count or seconds")

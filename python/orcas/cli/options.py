@@ -60,7 +60,7 @@ class Where:
 
 
 def among(*values: str) -> Callable[[str], list[str]]:
-    """What a shell completes where one of these is meant."""
+    """A completion for the shell that offers these values."""
 
     def found(incomplete: str) -> list[str]:
         return [value for value in values if value.startswith(incomplete)]

@@ -49,7 +49,7 @@ class Cipher:
         return len(self._keys) > 1
 
     def digests(self) -> list[Digests]:
-        """What makes the digests of rows of the database, by the newest key first."""
+        """The functions that make the digests of rows of the database, that of the newest key first."""
         return [Digests(key) for key in self._keys]
 
     def encrypt(self, access_key: str, identity: str, secret: str) -> tuple[bytes, bytes]:
@@ -74,11 +74,11 @@ class Cipher:
         )
 
     def renewed(self) -> Cipher:
-        """Another one, with a new key that encrypts. What this one has encrypted can still be decrypted."""
+        """A cipher with a new key that encrypts. It still decrypts what this one has encrypted."""
         return Cipher([os.urandom(_KEY_BYTES), self._keys[0]])
 
     def without_old(self) -> Cipher:
-        """Another one, with the newest key alone."""
+        """A cipher with the newest key alone."""
         return Cipher(self._keys[:1])
 
     def write(self, directory: Path, sealer: Sealer | None) -> None:

@@ -226,7 +226,7 @@ def check_secrets(path: Path, cipher: Cipher, most: int = -1) -> None:
 
 
 def _wrong(path: Path, content: bytes, keys: list[Digests]) -> str | None:
-    """What is wrong with a database whose copy is another one, or none."""
+    """The sentence about a database whose copy is another one, or none."""
     why = unsound(content, keys)
     if why is not None or _has_digests(content) or not is_refuted(path, content):
         return why
@@ -243,7 +243,7 @@ def _has_digests(content: bytes) -> bool:
 
 
 def _finding(path: Path) -> str | None:
-    """What SQLite finds wrong with the database.
+    """The finding of SQLite about the database, if it has one.
 
     Raises:
         UnavailableError: it cannot be read now.

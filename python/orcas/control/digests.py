@@ -51,7 +51,8 @@ class Rows(NamedTuple):
         return frozenset(self.columns) - _NUMBERS - _BLOBS - (frozenset({"id"}) if self.table == AUDIT else frozenset())
 
     def hashed(self, row: str) -> str:
-        """What a function is given of a row. As bytes, because damaged text could not be passed."""
+        """The arguments of a digest function for a row, in SQL: columns as bytes, because damaged text could not be
+        passed."""
         return f"'{self.table}', " + ", ".join(f"CAST({row}.{column} AS BLOB)" for column in self.columns)
 
 
@@ -169,7 +170,7 @@ def unequal(found: Iterable[Any]) -> set[str]:
 
 
 def among(holders: Collection[str]) -> str:
-    """What the query `AMONG` is given."""
+    """The parameters of the query `AMONG`."""
     return json.dumps(list(holders))
 
 

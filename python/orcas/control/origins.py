@@ -55,7 +55,7 @@ class Origin:
 
 
 def holder_of(bucket: str) -> str:
-    """What digests the row of a bucket."""
+    """The name under which the row of a bucket is digested."""
     return f"origin {bucket}"
 
 

@@ -40,7 +40,7 @@ log = logging.getLogger("orcas.http")
 
 
 class HostedExchange:
-    """One request of a server, with `scope`, `receive` and `send` as on a connection that has the extensions."""
+    """A request of a server, with `scope`, `receive` and `send` as on a connection that has the extensions."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = _complete(scope)

@@ -86,7 +86,7 @@ async def run_counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send, 
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """What receives a body that was collected, and then what `receive` has."""
+    """A `receive` that gives a body that was collected, and then what `receive` has."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

@@ -249,7 +249,7 @@ class Certificates:
         return next((each.failure for each in self._watched() if each.failure is not None), None)
 
     def tls(self) -> Tls:
-        """What is in use."""
+        """The certificates in use."""
         return _tls([own.current for own in self._own], next((each.current for each in self._clients), None))
 
     def check(self) -> bool:

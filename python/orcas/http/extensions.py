@@ -1,4 +1,4 @@
-"""What the parts of the application say to each other beside standard ASGI messages.
+"""The messages of the application to itself, beside standard ASGI messages.
 
 `orcas.http.asgi` provides it on top of these, for any ASGI server. Must not know S3 or sockets.
 """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One reason: HTTP status, S3 error code, and the sentence of the document."""
+    """A reason to refuse: HTTP status, S3 error code, and the sentence of the document."""
 
     status: int
     code: str

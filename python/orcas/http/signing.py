@@ -18,7 +18,7 @@ Headers = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Who signs. `token`: of temporary credentials."""
+    """The keys that sign. `token`: of temporary credentials."""
 
     access_key: str
     secret_key: str = field(repr=False)

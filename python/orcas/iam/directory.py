@@ -52,7 +52,8 @@ class Directory:
         return control.root
 
     def damaged(self) -> list[str]:
-        """Who is denied everything, since what decided about it was damaged, and the database, while it is."""
+        """The identities that are denied everything, since what decided about them was damaged, and the database, while
+        it is."""
         control = self._control
         if control is None:
             return []

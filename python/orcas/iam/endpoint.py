@@ -174,7 +174,7 @@ class QueryEndpoint:
 
 
 class _Call:
-    """What a request says of itself before it is verified."""
+    """The claims of a request about itself before it is verified."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope

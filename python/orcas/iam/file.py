@@ -59,7 +59,7 @@ class _Provider:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What the file says."""
+    """The identities that the file declares."""
 
     path: Path
     policies: dict[str, str]
@@ -189,7 +189,7 @@ async def apply_identities(declared: Declared, identities: Identities) -> int:
 
 
 class _Plan:
-    """What is to be done, in order. Reads only."""
+    """The changes to be made, in order. Reads only."""
 
     def __init__(self, declared: Declared, identities: Identities) -> None:
         self._declared = declared

@@ -40,7 +40,7 @@ def other_service(scope: Scope) -> str | None:
 
 
 def sentence(service: str) -> str:
-    """What is said about one."""
+    """The sentence about a service that is not here."""
     return f"Orcas has S3, IAM and STS, not {service}: send requests for it to another server."
 
 

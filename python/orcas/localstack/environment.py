@@ -39,7 +39,7 @@ _ADDRESS: Final = re.compile(r"(?:(?P<host>[^:\[\]]+|\[[0-9a-fA-F:.]+\]):)?(?P<p
 
 @dataclass(slots=True)
 class Wanted:
-    """What an environment asks for."""
+    """The settings that an environment asks for."""
 
     # By the names of `orcas.settings.config.Settings`.
     settings: dict[str, object] = field(default_factory=dict)

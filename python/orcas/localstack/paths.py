@@ -1,4 +1,4 @@
-"""What LocalStack answers beside AWS, below `/_localstack/`: health, information and init scripts."""
+"""The paths of LocalStack beside AWS, below `/_localstack/`: health, information and init scripts."""
 
 from __future__ import annotations
 

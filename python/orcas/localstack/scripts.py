@@ -57,7 +57,7 @@ class InitScripts:
                 self._running.terminate()
 
     def shown(self, stage: str | None = None) -> dict[str, Any]:
-        """What LocalStack shows of all stages, or of one."""
+        """The document of LocalStack about all stages, or about one."""
         scripts = [
             {"stage": each.stage, "name": each.path.name, "state": each.state}
             for each in self._scripts

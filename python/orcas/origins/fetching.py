@@ -1,4 +1,4 @@
-"""One fetch: an object of an origin, verified and stored, or the reason why not.
+"""A fetch: an object of an origin, verified and stored, or the reason why not.
 
 It is the copy of an import, so bytes count as right only if they match an MD5 or a checksum of the origin, and with a
 condition, so it never replaces what came first. Blocks; for a thread.

@@ -96,7 +96,7 @@ class OriginTransport(HttpTransport):
 
 
 class _Connection(http.client.HTTPConnection):
-    """One that connects to addresses that were checked, also if it does so again."""
+    """A connection to an address that was checked, also if it connects again."""
 
     def __init__(self, origin: Origin, context: ssl.SSLContext | None) -> None:
         self._url = urlsplit(origin.url)

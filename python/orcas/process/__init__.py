@@ -1,1 +1,1 @@
-"""What any Orcas process needs of the system: the limit of open files, a directory in memory, and exit codes."""
+"""The needs of an Orcas process: the limit of open files, a directory in memory, and exit codes."""

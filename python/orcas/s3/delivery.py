@@ -56,7 +56,7 @@ LogObject = tuple[str, str, str, bytes]
 
 
 class Logs(Protocol):
-    """Where records come from."""
+    """The source of log records."""
 
     def due_logs(self, age: float, size: int, /) -> list[LogObject]:
         """Source, bucket, key and content of what has waited for `age` seconds or has `size` bytes."""
@@ -66,7 +66,7 @@ class Logs(Protocol):
 
 
 class Signing(Protocol):
-    """Who signs."""
+    """The keys that sign."""
 
     @property
     def access_key(self) -> str:
@@ -74,7 +74,7 @@ class Signing(Protocol):
 
     @property
     def secret_key(self) -> str:
-        """Its secret."""
+        """The secret of the key."""
 
 
 class LogDelivery:

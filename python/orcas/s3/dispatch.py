@@ -56,7 +56,7 @@ log = logging.getLogger("orcas.s3")
 
 
 class Origins(Protocol):
-    """Where objects are that are not here."""
+    """The origins of buckets, which have objects that are not here."""
 
     @property
     def buckets(self) -> Collection[str]:
@@ -103,7 +103,8 @@ class Dispatcher:
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
 
     def below(self, mount_length: int) -> Dispatcher:
-        """The same for requests whose paths begin with `mount_length` bytes that are signed but not part of the key."""
+        """This application for requests whose paths begin with `mount_length` bytes that are signed but not part of the
+        key."""
         mounted = copy.copy(self)
         mounted._mount_length = mount_length
         mounted._describe = functools.partial(self._core.describe, mount_length=mount_length)

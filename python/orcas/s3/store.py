@@ -65,7 +65,7 @@ class Store:
         self._loop.remove_reader(self._core.fileno())
 
     async def accepted(self, postponed: Postponed) -> Request | Response:
-        """What becomes of a request that a worker accepts. None of its body is received before."""
+        """The result of a request that a worker accepts. None of its body is received before."""
         slot = self._take_slot()
         postponed.begin(slot)
         await self._completion(slot)

@@ -88,7 +88,7 @@ log = logging.getLogger("orcas.control")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenStore:
-    """What the application uses of an open store: the S3 dispatcher, health, the root identity, and the parts."""
+    """The parts of an open store that the application uses: the S3 dispatcher, health, the root identity, and more."""
 
     dispatch: Dispatch
     health: Callable[[], health.StoreHealth]
@@ -313,7 +313,7 @@ async def _stop_work(parts: Parts) -> None:
 
 
 def _test_control(core: Core, settings: Settings) -> TestControl | None:
-    """What tests ask of a store in memory."""
+    """The faults, clock and record of a store in memory; None for any other."""
     if not settings.memory:
         return None
     from orcas.admin.testing.control import TestControl
@@ -431,7 +431,7 @@ class _Streams:
 
 
 class Connections(Protocol):
-    """What the server that runs the application knows of its connections, if it is that of Orcas."""
+    """The connections of the server that runs the application, if it is that of Orcas."""
 
     def count_connections(self) -> int:
         """How many clients are connected."""

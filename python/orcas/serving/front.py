@@ -166,7 +166,7 @@ class ApplicationServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """None."""
+        """Capture none: whoever runs the server does."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

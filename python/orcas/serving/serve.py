@@ -98,7 +98,7 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def given_certificates(settings: Settings) -> Certificates | None:
-    """Those of the operator, if there are any.
+    """The certificates of the operator, if there are any.
 
     Raises:
         ConfigurationError: they cannot be used, or what would make others is not installed.
@@ -125,7 +125,7 @@ def given_certificates(settings: Settings) -> Certificates | None:
 
 
 def _self_signed(settings: Settings) -> tuple[Certificates, str]:
-    """Those of development, for all names of the server, and the file of their CA. Blocks.
+    """Certificates of development, for all names of the server, and the file of their CA. Blocks.
 
     Raises:
         UnavailableError: they cannot be written.
@@ -148,7 +148,7 @@ def _self_signed(settings: Settings) -> tuple[Certificates, str]:
 
 
 def _by_acme(settings: Settings) -> tuple[Certificates, Keeper | None]:
-    """That of a CA, or one that stands in for it; and who sees to its arrival, unless it is a salvage. Blocks."""
+    """The certificate of a CA, or one that stands in for it; and its keeper, unless it is a salvage. Blocks."""
     from orcas.acme.ca import Ca
     from orcas.acme.keeper import CERTIFICATE_NAME, Keeper
     from orcas.acme.selfsigned import stand_in
@@ -167,7 +167,7 @@ def _by_acme(settings: Settings) -> tuple[Certificates, Keeper | None]:
 
 
 def address_of(url: str, settings: Settings, certificates: Certificates | None, ca: str | None) -> Address:
-    """What commands need to find the server."""
+    """The address of the server, as commands read it from the file."""
     return Address(url, settings.region, None if certificates is None else certificates.current.digest, ca)
 
 
@@ -268,7 +268,8 @@ async def _report_suppressed() -> None:
 
 
 def _hangup(app: Orcas, server: _Server) -> Callable[[], None]:
-    """What SIGHUP does: it tells a service to reload, which must not end it. A terminal that is closed sends it, too."""
+    """The handler of SIGHUP: it tells a service to reload, which must not end it. A terminal that is closed sends it,
+    too."""
     terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
     return server.stop if terminal and app.settings.access_log is None else app.reopen_logs
 

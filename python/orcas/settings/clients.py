@@ -99,7 +99,7 @@ def isolated(
 
 @contextlib.contextmanager
 def _without_default_session() -> Iterator[None]:
-    """Have `boto3.client` read the variables anew: its default session keeps the keys that it found first."""
+    """Let `boto3.client` read the variables anew: its default session keeps the keys that it found first."""
     former = getattr(sys.modules.get("boto3"), "DEFAULT_SESSION", None)
 
     def replace(session: object) -> None:

@@ -562,7 +562,7 @@ def _home(variable: str, fallback: str) -> Path | None:
 
 
 def state_directory() -> Path | None:
-    """Where a command keeps what it needs in order to continue when it is run again; None: nowhere."""
+    """The directory in which a command keeps its state in order to continue when it is run again; None: nowhere."""
     home = _home("XDG_STATE_HOME", ".local/state")
     return None if home is None else home / "orcas"
 

@@ -16,7 +16,7 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]{16,256}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservabilitySettings:
-    """What operators can see of a server."""
+    """The settings of what operators can see of a server."""
 
     metrics: bool = setting(
         True, "count requests, and serve all metrics at `/_orcas/metrics`; if off, that path answers 404", boolean
@@ -94,5 +94,5 @@ class ObservabilitySettings:
     )  # fmt: skip
 
     def prices(self) -> tuple[float, float, float, float, float]:
-        """Of GB-months, of a thousand writes and reads, and of GB in and out."""
+        """The prices of GB-months, of a thousand writes and reads, and of GB in and out."""
         return self.price_gb_month, self.price_writes, self.price_reads, self.price_gb_in, self.price_gb_out

@@ -1,4 +1,5 @@
-"""What a setting is, and the functions that parse values: each raises TypeError, whose message says what was expected."""
+"""The declaration of a setting, and the functions that parse values: each raises TypeError, whose message says what was
+expected."""
 
 from __future__ import annotations
 

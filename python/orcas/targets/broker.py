@@ -1,4 +1,4 @@
-"""One delivery to a broker, over an asyncio client library: within a time limit, and confirmed.
+"""A delivery to a broker, over an asyncio client library: within a time limit, and confirmed.
 
 All senders share a connection. After a failure that may be due to the connection, it is given up with everything in flight
 on it, and the next attempt opens another. So no message waits in a queue of the library and arrives after later ones.

@@ -1,4 +1,4 @@
-"""What happens to the events for each target: they are taken from the journal, delivered, retried, or become dead letters.
+"""The delivery of events to targets: they are taken from the journal, delivered, retried, or become dead letters.
 
 A thread for each target takes a few events at a time. Events of one key go through one sender, one after the other;
 senders are parallel. The place in the journal is kept in a file, and moves on only when everything before it was
@@ -88,7 +88,7 @@ class Reader(Protocol):
 
 
 class Source(Protocol):
-    """What has the journal."""
+    """The journal of events."""
 
     def deliveries(self, target: str, after: str | None, /) -> Reader | None:
         """The events for a target behind a place, or behind that of now."""
@@ -128,7 +128,7 @@ class Deliveries:
         return [worker.describe() for worker in self._workers.values()]
 
     def counts(self) -> list[TargetCounts]:
-        """What metrics show of each target."""
+        """The metrics of each target."""
         return [worker.counts() for worker in self._workers.values()]
 
     def dead(self, name: str) -> DeadLetters:
@@ -195,7 +195,7 @@ class _Worker(threading.Thread):
             }  # fmt: skip
 
     def counts(self) -> TargetCounts:
-        """What metrics show of the target."""
+        """The metrics of the target."""
         with self._lock:
             counts = self._counts
             return {
@@ -463,7 +463,7 @@ _REASONS: Final = {
 
 
 def _event_of_bus(delivery: Delivery) -> bytes:
-    """What S3 gives EventBridge, which adds the account and the region.
+    """An event in the form in which S3 gives it to EventBridge, which adds the account and the region.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
     """

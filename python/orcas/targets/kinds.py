@@ -18,7 +18,7 @@ EVENT_BUS: Final = "arn:aws:events"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """What every target has.
+    """The fields that every target has.
 
     `private`: its addresses may be those of a private network or of this machine. `attempts` in all, before an event
     becomes a dead letter.
@@ -32,7 +32,7 @@ class Common:
 
     @property
     def destination(self) -> str:
-        """What notifications call it."""
+        """The name of the target in notifications."""
         return self.name
 
 
@@ -68,7 +68,7 @@ class WebhookTarget(Common):
 
     @property
     def address(self) -> str:
-        """Where events go, for people."""
+        """The place where events go, for people."""
         return self.url.geturl()
 
 
@@ -86,7 +86,7 @@ class KafkaTarget(Common):
 
     @property
     def address(self) -> str:
-        """Where events go, for people."""
+        """The place where events go, for people."""
         return f"kafka://{','.join(self.brokers)}/{self.topic}"
 
 
@@ -106,7 +106,7 @@ class NatsTarget(Common):
 
     @property
     def address(self) -> str:
-        """Where events go, for people."""
+        """The place where events go, for people."""
         return f"{','.join(self.servers)}/{self.subject}"
 
 
@@ -131,12 +131,12 @@ class AwsTarget(Common):
 
     @property
     def destination(self) -> str:
-        """What notifications call it: its whole ARN, or that they go to the event bus."""
+        """The name of the target in notifications: its whole ARN, or that they go to the event bus."""
         return EVENT_BUS if self.kind == "eventbridge" else self.arn
 
     @property
     def address(self) -> str:
-        """Where events go, for people."""
+        """The place where events go, for people."""
         return f"{self.arn} at {self.endpoint.netloc}"
 
 

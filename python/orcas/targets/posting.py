@@ -1,4 +1,4 @@
-"""One delivery over HTTP: a POST within a time limit, to an address that was checked.
+"""A delivery over HTTP: a POST within a time limit, to an address that was checked.
 
 Redirects are not followed, and only the beginning of an answer is read. Nothing here retries. Must not know what is sent.
 """
@@ -42,7 +42,7 @@ class HttpSender(ABC, Generic[_T]):
 
     @abstractmethod
     def call(self, message: Message) -> tuple[str, Headers, bytes]:
-        """What is posted for a message: the path with the query, the headers besides those of all, and the body."""
+        """The request for a message: the path with the query, the headers besides those of all, and the body."""
 
     @abstractmethod
     def failure(self, answer: Answer) -> Failure | None:
@@ -150,7 +150,7 @@ class HttpSender(ABC, Generic[_T]):
 
 
 class Answer:
-    """What httptools finds in an answer."""
+    """The parts of an answer that httptools finds."""
 
     def __init__(self) -> None:
         self.parser: httptools.HttpResponseParser | None = None

@@ -14,7 +14,7 @@ _LIST_LEN_MAX: Final = 32
 
 
 class Table:
-    """What is left of a table. `where` begins each message."""
+    """The rest of a table that is being read. `where` begins each message."""
 
     def __init__(self, where: str, values: dict[str, Any]) -> None:
         self._where = where

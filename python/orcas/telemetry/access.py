@@ -29,7 +29,7 @@ log = logging.getLogger("orcas.access")
 
 
 class Lines(Protocol):
-    """Where lines come from."""
+    """The source of lines."""
 
     def log_access(self, enabled: bool, /) -> None:
         """Keep lines for `take_access_lines`, or no longer."""

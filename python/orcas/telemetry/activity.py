@@ -1,4 +1,4 @@
-"""What a server did between two pages of its metrics, as a JSON document: requests, commits, caches, disk.
+"""The activity of a server between two pages of its metrics, as a JSON document: requests, commits, caches, disk.
 
 `orcas top` and the history of a server are made of it. Must not know how it is shown.
 """

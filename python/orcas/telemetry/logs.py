@@ -90,7 +90,8 @@ class HumanFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object: time (UTC, RFC 3339), level, logger, message, exception, and the record's own fields."""
+    """Formats a record as one object: time (UTC, RFC 3339), level, logger, message, exception, and the record's own
+    fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The whole line of a record."""
@@ -110,7 +111,7 @@ class JsonFormatter(logging.Formatter):
 
 @dataclass(slots=True)
 class _Kind:
-    """What is known of one kind of message. Times are the clock's."""
+    """The state of one kind of message. Times are the clock's."""
 
     first: logging.LogRecord
     tokens: float

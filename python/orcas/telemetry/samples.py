@@ -60,7 +60,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """What happened between two pages of a server."""
+    """The difference between two pages of a server."""
 
     before: Page
     now: Page

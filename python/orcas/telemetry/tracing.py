@@ -37,7 +37,7 @@ log = logging.getLogger("orcas")
 
 
 class Source(Protocol):
-    """Where traced requests come from that are done."""
+    """The source of traced requests that are done."""
 
     def take_traced(self, gather: float, /) -> list[Traced]:
         """Wait for requests, and up to `gather` seconds for more; none when it has ended."""
@@ -192,7 +192,7 @@ def _maker() -> _Spans:
 
 
 def _attributes(done: Traced) -> dict[str, str | int]:
-    """What the span of a request says."""
+    """The attributes of the span of a request."""
     about = {
         "rpc.system": "aws-api", "rpc.service": "S3", "rpc.method": done["operation"], "aws.s3.bucket": done["bucket"],
         "aws.s3.key": done["key"], "http.request.method": done["method"],
@@ -203,7 +203,7 @@ def _attributes(done: Traced) -> dict[str, str | int]:
 
 
 def _resource() -> Resource:
-    """What all spans are of."""
+    """The resource that all spans name."""
     from opentelemetry.sdk.resources import Resource
 
     class Hashed(Resource):

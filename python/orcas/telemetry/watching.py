@@ -36,7 +36,7 @@ class Causes(Protocol):
         """Keep them for so long from now on."""
 
     def causes(self) -> dict[str, tuple[str, str | None]]:
-        """Those of the newest refusals, and what most likely caused them, by the id of the request."""
+        """The causes of the newest refusals, stated and most likely, by the id of the request."""
 
 
 @dataclass

@@ -71,7 +71,7 @@ def check_stopped(
 
 
 def _identities(settings: Settings, *, repair: bool) -> tuple[str | None, list[str]]:
-    """What is wrong with the database of identities, and who is denied everything by it."""
+    """The problems of the database of identities, and the identities that are denied everything by them."""
     path, keys = settings.data / DATABASE_NAME, []
     # Without a key that is lost or sealed, the digests of rows cannot be verified.
     with contextlib.suppress(UnavailableError, ConfigurationError):

@@ -1,4 +1,4 @@
-"""What a salvage found, for people and for programs: a few sentences, and a document that lists everything."""
+"""The findings of a salvage, for people and for programs: a few sentences, and a document that lists everything."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN_MAX: Final = 20
 
 
 def text_fields(name: str, value: bytes) -> dict[str, str]:
-    """What a client sent, as JSON can hold it: text, and its bytes where the text does not say them."""
+    """A text that a client sent, as JSON can hold it: text, and its bytes where the text does not say them."""
     text = value.decode(errors="backslashreplace")
     if text.encode() == value and "\\" not in text:
         return {name: text}

@@ -31,7 +31,7 @@ Context = Annotated[dict[Name, list[Name]], Field(max_length=32)]
 
 
 class Asked(Order):
-    """What is to be done to what: an ARN, `BUCKET` or `BUCKET/KEY`. `context`: keys of conditions."""
+    """A question: an action, and an ARN, `BUCKET` or `BUCKET/KEY`. `context`: keys of conditions."""
 
     action: Name
     resource: Text
@@ -39,19 +39,19 @@ class Asked(Order):
 
 
 class OwnBody(Order):
-    """What the sender wants to do."""
+    """Questions about the sender."""
 
     questions: Annotated[list[Asked], Field(max_length=_QUESTIONS_MAX)]
 
 
 class WhoBody(Asked):
-    """What somebody wants to do. `after`: the `next` of the answer before."""
+    """A question about everybody. `after`: the `next` of the answer before."""
 
     after: Text = ""
 
 
 class AskBody(Asked):
-    """Who wants to do it. `bucket_policy`: in place of the one that the bucket has; empty: none."""
+    """A question about somebody. `bucket_policy`: in place of the one that the bucket has; empty: none."""
 
     who: Text
     bucket_policy: Annotated[str, Field(max_length=_POLICY_MAX)] | None = None

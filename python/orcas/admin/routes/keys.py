@@ -34,7 +34,7 @@ class KeyBody(Order):
 
 
 class ActionBody(Order):
-    """What is done with a key, by its name or its id. Only `destroy` has more to say."""
+    """An action on a key, by its name or its id. Only `destroy` has more fields."""
 
     key: Name
     action: Literal["rotate", "disable", "enable", "destroy", "cancel"]

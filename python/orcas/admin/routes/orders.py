@@ -1,4 +1,4 @@
-"""What the bodies of requests to the admin API have in common. Must not know what is done with them."""
+"""The base of the bodies of requests to the admin API. Must not know what is done with them."""
 
 from __future__ import annotations
 

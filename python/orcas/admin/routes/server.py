@@ -1,4 +1,4 @@
-"""What runs and what it does, over the admin API: versions, settings, the last hour, requests as they come, the disk."""
+"""The server over the admin API: versions, settings, the last hour, requests as they come, the log, the disk."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _versions: Final = functools.cache(versions)
 
 
 class Around:
-    """What the application knows of itself: settings with their sources, how the store was opened, and its history."""
+    """Facts about the application: settings with their sources, how the store was opened, and its history."""
 
     def __init__(
         self, settings: Settings, sources: Mapping[str, str], opening: Mapping[str, object], history: History | None

@@ -1,1 +1,2 @@
-"""What tests may ask of a store in memory: faults, a clock that they set, a record of requests, and an empty store."""
+"""The interface of a store in memory for tests: faults, a clock that they set, a record of requests, and an empty
+store."""

@@ -1,4 +1,4 @@
-"""What tests have asked of a store in memory. Made on the event loop that serves the store.
+"""Faults, clock and record of a store in memory, as tests have set them. Made on the event loop that serves the store.
 
 Without a rule and without a record, a request costs one look at a flag; with rules, one at its method and its path,
 unless it may be one of theirs.
@@ -57,7 +57,7 @@ class TestControl:
         self.watched: Callable[[bool], None] = lambda _: None
 
     def around(self, dispatch: Dispatch, root: int = 0) -> Dispatch:
-        """The same dispatcher, for paths with a prefix of `root` bytes, with what tests have asked for."""
+        """The dispatcher for paths with a prefix of `root` bytes, with the faults and the record of tests."""
 
         # Not a coroutine: without rules and record, nothing is added to what is awaited. All in one function, and `find`
         # in place of `in`, which raises and catches an exception first: a tenth of a microsecond is a percent of a GET.

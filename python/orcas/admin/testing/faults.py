@@ -98,7 +98,7 @@ class Rule:
 
 
 def path_prefix(rule: Rule) -> bytes:
-    """What begins the path of every request that fits, unless its host names the bucket or the path is encoded."""
+    """The first bytes of the path of every request that fits, unless its host names the bucket or the path is encoded."""
     bucket = _literal(rule.bucket)
     if bucket != rule.bucket or rule.key is None:
         return f"/{bucket}".encode()
@@ -106,7 +106,7 @@ def path_prefix(rule: Rule) -> bytes:
 
 
 def _literal(pattern: str | None) -> str:
-    """What a pattern begins with, up to the first sign that stands for others."""
+    """The beginning of a pattern, up to the first sign that stands for others."""
     return re.split(r"[*?[]", pattern or "", maxsplit=1)[0]
 
 

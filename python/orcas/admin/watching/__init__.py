@@ -1,1 +1,1 @@
-"""What operators watch: the last hour, requests as they come, and what runs."""
+"""Pages for operators: the last hour, requests as they come, and the parts that run."""

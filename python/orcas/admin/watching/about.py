@@ -1,4 +1,5 @@
-"""What runs: versions, the licences of all parts, and the settings with the source of each value. Secrets are masked."""
+"""The parts that run: versions, the licences of all parts, and the settings with the source of each value. Secrets are
+masked."""
 
 from __future__ import annotations
 

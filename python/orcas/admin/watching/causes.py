@@ -1,4 +1,4 @@
-"""What usually causes an error, and what to do: the table of codes in docs/operations/log-requests.md. Pure."""
+"""The usual causes of errors, and what to do: the table of codes in docs/operations/log-requests.md. Pure."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Iam:
         return self.session.admin("POST", "iam", order)
 
     def all(self, action: str, title: str, **parameters: Any) -> Iterator[Any]:
-        """What a list has, page by page."""
+        """The entries of a list, page by page."""
         marker = None
         while True:
             page = self.call(action, **parameters, MaxItems=1000, Marker=marker)

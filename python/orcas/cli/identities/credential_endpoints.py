@@ -30,7 +30,7 @@ class Refreshed:
         self._renew_at = 0.0
 
     def get(self) -> dict[str, str]:
-        """Those of now."""
+        """The credentials of this moment."""
         with self._lock:
             now = time.time()
             if now >= self._renew_at:
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: a path has a secret."""
+        """Log nothing: a path has a secret."""
 
 
 def _same(given: str, known: str) -> bool:

@@ -99,7 +99,7 @@ def _described(store: Iam, kind: str, name: str) -> dict[str, Any]:
 
 
 def _lines(found: dict[str, Any], called: str) -> Iterator[tuple[str, str]]:
-    """The same for people."""
+    """The fields of an entity with their titles, for people."""
     for title, name in (("Name", f"{called}Name"), ("ARN", "Arn"), ("Id", f"{called}Id"), ("Created", "CreateDate")):
         yield title, found[name]
     if found.get("Tags"):

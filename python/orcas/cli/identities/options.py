@@ -43,7 +43,7 @@ class InAccount(Where):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a user or an access key may ask for each second. 0 is no limit."""
+    """The limits of a user or an access key for each second. 0 is no limit."""
 
     requests: _Requests = 0
     bytes_: _Bytes = 0

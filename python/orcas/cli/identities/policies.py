@@ -167,7 +167,7 @@ def check(
 
 
 def _kind_with_principals(document: Any) -> str | None:
-    """What a policy is that says who is meant; None if it does not say it."""
+    """The kind of a policy that names principals; None if it names none."""
     statements = document.get("Statement") if isinstance(document, dict) else None
     for statement in statements if isinstance(statements, list) else [statements]:
         if isinstance(statement, dict) and not statement.keys().isdisjoint({"Principal", "NotPrincipal"}):

@@ -119,7 +119,7 @@ def _server(alias: str) -> _Server:
 
 @contextlib.contextmanager
 def _at(server: _Server) -> Iterator[Where]:
-    """Where commands of Orcas find a server. They take its keys from variables."""
+    """The options by which commands of Orcas find a server. They take its keys from variables."""
     if server is None:
         yield Where()
         return

@@ -85,7 +85,8 @@ def run(
 
 
 def _chosen(options: dict[str, object]) -> dict[str, object]:
-    """What options and variables choose for the server, checked; says which variables count for nothing."""
+    """The settings that options and variables choose for the server, checked; reports which variables count for
+    nothing."""
     resolved = resolve({**options, "memory": True}, files=False)
     for name in set_by_variables():
         if name in _NOT_TAKEN:

@@ -170,7 +170,7 @@ def _env_command(settings: Settings, url: str) -> str:
 
 
 def _command() -> str:
-    """What to type for `orcas` in another shell, whatever its directory and PATH are."""
+    """The command to type for `orcas` in another shell, whatever its directory and PATH are."""
     if Path(sys.argv[0]).name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m orcas"
     found = shutil.which("orcas")

@@ -119,7 +119,7 @@ def _of_disk(settings: Settings) -> dict[str, int]:
 
 
 def _document(session: Session, settings: Settings, endpoint: str | None) -> dict[str, Any]:
-    """What the server says of itself, and what of that is wrong."""
+    """The report of the server about itself, and its problems."""
     from orcas.tools.session import HttpTransport
 
     about, disk, stats, tasks = (session.admin("GET", path) for path in ("about", "disk", "stats", "tasks"))

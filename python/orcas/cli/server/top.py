@@ -147,7 +147,7 @@ def _started(page: Page) -> float:
 
 
 def _view(console: Console, url: str, seen: dict[str, Any]) -> RenderableType:
-    """What is shown of a look: the summary, and as many operations as fit below it."""
+    """The view of a look: the summary, and as many operations as fit below it."""
     from rich.console import Group
     from rich.text import Text
 

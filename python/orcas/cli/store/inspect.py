@@ -38,7 +38,7 @@ Part = Annotated[
 
 @dataclass
 class _Sum:
-    """What a file contains of what is selected."""
+    """The sum of the selected rows of a file."""
 
     rows: int = 0
     first: int | None = None

@@ -149,7 +149,7 @@ def _print_given_up(given_up: dict[str, Any] | None) -> None:
 
 
 def next_step(report: dict[str, Any]) -> str:
-    """One sentence that says what is damaged and which command to run next."""
+    """A sentence that says what is damaged and which command to run next."""
     lost = report["losses_total"]
     kinds = {group["kind"] for group in report["groups"] if group["damage"]}
     unopenable = "; if the store does not start, `orcas fsck --repair --accept-loss` gives up the damaged parts"

@@ -43,7 +43,7 @@ _LOCK_RETRY_SECONDS: Final = 0.01
 
 
 class InUseError(UnavailableError):
-    """Another process has the store in `directory` open. `silent`: it is no server, or accepts no requests."""
+    """The store in `directory` is open in another process. `silent`: it is no server, or accepts no requests."""
 
     def __init__(self, directory: Path, *, silent: bool = False) -> None:
         super().__init__(

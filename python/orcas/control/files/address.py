@@ -111,7 +111,7 @@ def running_at(directory: Path) -> Address | None:
 
 
 def link_to(directory: Path, link: Path) -> None:
-    """Have `link` lead to the data directory of a server that runs, in place of that of another.
+    """Let `link` lead to the data directory of a server that runs, in place of that of another.
 
     Raises:
         OSError: there is something else than a link, or it cannot be made.

@@ -1,4 +1,4 @@
-"""What a store has lost of its control files: what a start refuses, and what its operator gives up.
+"""Lost control files of a store: those that a start refuses to go without, and those that its operator gives up.
 
 `root.json` notes which of them there were. So a store that lost one is not taken for a new one, whose identities and quotas
 would be gone without a word.

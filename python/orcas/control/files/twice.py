@@ -46,7 +46,7 @@ def read_copy(path: Path) -> bytes | None:
 
 
 def read_unverified(path: Path) -> bytes:
-    """What there is of the content of the copy, damaged or not."""
+    """The content of the copy as far as it is there, damaged or not."""
     return _parts(path)[1]
 
 

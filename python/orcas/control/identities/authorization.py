@@ -61,7 +61,7 @@ async def principal_facts(records: Records, entity: Entity) -> dict[str, Any]:
 
 
 async def caller_facts(call: Call) -> dict[str, Any]:
-    """The same for who calls."""
+    """The facts of conditions about the caller."""
     caller, number = call.caller, call.caller.account.number
     if caller.user is None:
         principal = {"arn": caller.arn, "kind": "root", "account": number}

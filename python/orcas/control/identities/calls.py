@@ -1,4 +1,4 @@
-"""What an action is called with: who calls, and parameters, which are checked as they are read.
+"""A call of an action: the caller, and parameters, which are checked as they are read.
 
 Parameters are those of AWS, as text or as the types of JSON. An answer is AWS's, as a dictionary. Must not know SQL.
 """
@@ -44,7 +44,7 @@ _LIST_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class WebIdentity:
-    """Whom a provider knows: what its token says, which was verified."""
+    """An identity of a provider: the claims of its token, which was verified."""
 
     # The number of the account that has the provider; its URL, and its ARN.
     account: str
@@ -59,7 +59,8 @@ class WebIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """What a client has shown, signed by a CA that the operator trusts: the user that it names, and when it ends."""
+    """A certificate that a client has shown, signed by a CA that the operator trusts: the user that it names, and when
+    it ends."""
 
     user: str
     ends_ms: int
@@ -150,7 +151,7 @@ class Parameters:
         return self.maybe_name(parameter, kind) or self.text(parameter)
 
     def maybe_name(self, parameter: str, kind: str) -> str | None:
-        """The same, or None."""
+        """The name in a parameter, or None."""
         value = self.optional(parameter, NAME_MAX[kind])
         if value is not None and not NAME.fullmatch(value):
             raise _invalid(parameter, "must contain only alphanumeric characters and/or the following: +=,.@_-")
@@ -203,7 +204,7 @@ class Parameters:
         raise _invalid(name, "must be true or false")
 
     def choice(self, name: str, choices: tuple[str, ...], default: str | None = None) -> str:
-        """One of several words."""
+        """The value of a parameter that is one of several words."""
         value = self.take(name) or default
         if value not in choices:
             raise _invalid(name, f"must satisfy enum value set: [{', '.join(choices)}]")
@@ -301,7 +302,7 @@ class AccessDecisions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of an action, while it runs."""
+    """A call of an action, while it runs."""
 
     caller: Caller
     # Whose identities it is about.

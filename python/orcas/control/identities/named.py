@@ -17,7 +17,7 @@ from orcas.control.identities.rows import Decrypt
 
 @dataclass(slots=True)
 class Named:
-    """What a user, group or managed policy has; nothing, if it is still to be made."""
+    """The entity of an ARN: a user, group or managed policy; its fields are empty if it is still to be made."""
 
     arn: str = ""
     boundary: str | None = None

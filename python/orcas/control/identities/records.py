@@ -34,7 +34,7 @@ class Account:
 
     @property
     def arn(self) -> str:
-        """That of its root."""
+        """The ARN of the root of the account."""
         return root_arn(self.number)
 
 
@@ -82,7 +82,7 @@ class Document:
 
 @dataclass(slots=True)
 class Changes:
-    """What a transaction has changed, as far as requests depend on it. Entities with the ARNs that they had."""
+    """The changes of a transaction, as far as requests depend on them. Entities with the ARNs that they had."""
 
     accounts: set[str] = field(default_factory=set)
     entities: dict[str, set[str]] = field(default_factory=dict)
@@ -263,7 +263,7 @@ class Records:
         self._counts.pop((entity.account, entity.kind), None)
 
     async def touch(self, entity: Entity) -> None:
-        """What this entity may do has changed; of a group, what its members may do."""
+        """Note that the rights of this entity have changed; of a group, those of its members."""
         self.changes.touch(entity)
         if entity.kind == "group":
             for member in await self.members(entity):

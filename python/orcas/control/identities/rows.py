@@ -57,7 +57,7 @@ async def snapshot(records: Records, decrypt: Decrypt, root: Pair) -> IdentitySn
 
 
 async def delta(records: Records, decrypt: Decrypt, changes: Changes) -> Delta:
-    """What `changes` is about, as it is now, and the ids of what is no more."""
+    """The rows of what `changes` is about, as it is now, and the ids of entities that are gone."""
     accounts = [account for account in await records.accounts() if account.id in changes.accounts]
     identities = [_root_row(account.number, account.name) for account in accounts]
     denied = await _denied(records, changes)

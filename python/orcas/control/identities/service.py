@@ -59,7 +59,7 @@ assert all((entities, keys, limits, none, policies, providers, reports, sessions
 
 
 class Secrets(Protocol):
-    """What encrypts the secrets of access keys."""
+    """Encrypts the secrets of access keys."""
 
     def encrypt(self, access_key: str, identity: str, secret: str, /) -> tuple[bytes, bytes]:
         """Nonce and ciphertext."""
@@ -69,7 +69,7 @@ class Secrets(Protocol):
 
 
 class Engine(AccessDecisions, Opener, Protocol):
-    """What authorizes requests."""
+    """The engine, which authorizes requests."""
 
     def change(self, delta: Delta) -> None:
         """Let requests that arrive from now on see a change.
@@ -203,7 +203,7 @@ class Identities:
             return await named(Records(self._connection), self._secrets.decrypt, self._root.owner, kind, names)
 
     async def label(self, policy: str) -> str:
-        """What people call the policy with this id: an inline one by whose it is, others as they are."""
+        """The name of the policy with this id for people: an inline one by the entity that has it, others as they are."""
         owner, _, name = policy.partition("/")
         async with self._turn():
             entity = await Records(self._connection).by_id(owner)
@@ -347,7 +347,7 @@ class Identities:
     def _line(
         self, name: str, given: Mapping[str, Any], caller: Caller, answer: Answer, *, operator: bool
     ) -> AuditEntry:
-        """What the audit log says of a change. `operator`: the root of the first account calls, for any account."""
+        """The line of the audit log about a change. `operator`: the root of the first account calls, for any account."""
         actor = root_arn(account_number(self._root.owner)) if operator else caller.arn
         # What was made gets its name only now.
         made = {"AccessKeyId": answer["AccessKey"]["AccessKeyId"]} if "AccessKey" in answer else {}
@@ -384,7 +384,8 @@ class Identities:
     async def _in_session(
         self, records: Records, signed: tuple[str | None, str], context: Mapping[str, list[str]], service: str | None
     ) -> Caller:
-        """Who has signed with temporary credentials, `signed`: access key and token, which the engine has found valid."""
+        """The caller that signs with temporary credentials, `signed`: access key and token, which the engine has found
+        valid."""
         claims = await self._sessions.open(signed[1])
         # Whatever the engine has taken for the token.
         if claims is not None and claims.access_key != signed[0]:

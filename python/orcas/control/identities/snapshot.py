@@ -1,4 +1,5 @@
-"""What requests need of the control plane: rows for the engine. The order of the columns is that of its arguments."""
+"""The rows of the control plane for the engine, by which it admits requests. The order of the columns is that of its
+arguments."""
 
 from __future__ import annotations
 

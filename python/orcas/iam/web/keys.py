@@ -167,7 +167,7 @@ class KeySets:
         return keys.get(kid)
 
     async def _ask(self, provider: str, details: dict[str, Any]) -> Keys | IamError:
-        """What the provider says, to all who ask meanwhile."""
+        """The keys of the provider, for all who ask meanwhile."""
         asked = self._asked.get(provider)
         if asked is None:
             if self._threads >= _ASKED_MAX:

@@ -42,7 +42,7 @@ Advance = Callable[[str, int, int], None]
 
 @dataclass
 class Outcome:
-    """What a backup did. Bytes are lengths of files; copied are those that were written to the target."""
+    """The result of a backup. Bytes are lengths of files; copied are those that were written to the target."""
 
     target: str
     store: str
@@ -110,7 +110,7 @@ class _PinnedFiles:
 
 @dataclass
 class _Run:
-    """One backup under way."""
+    """A backup under way."""
 
     directory: Path
     target: DirectoryTarget | S3Target

@@ -21,7 +21,7 @@ _HOLE_MIN: Final = 64 << 10
 
 
 class Meter(Protocol):
-    """Is told how many bytes were read; may raise to end the copy."""
+    """Gets the number of bytes that were read; may raise to end the copy."""
 
     def __call__(self, count: int, /) -> None:
         """`count` bytes more."""

@@ -35,7 +35,7 @@ Advance = Callable[[str, int, int], None]
 
 @dataclass
 class Export:
-    """One export under way, and in the end what it did."""
+    """An export under way, and in the end its result."""
 
     session: Session
     target: Path
@@ -199,7 +199,7 @@ class Export:
         unfinished.replace(self.target / INDEX)
 
     def _list_lost(self) -> None:
-        """What was not exported, and what a salvage knows to be missing beside that."""
+        """List the objects that were not exported, and those that a salvage knows to be missing beside them."""
         lines = list(self.lost)
         if self.session.salvage is not None:
             shown = {(line["bucket"], line["key"]) for line in lines}

@@ -29,7 +29,7 @@ log = logging.getLogger("orcas")
 
 @dataclass(frozen=True)
 class KeyringCopy:
-    """What a backup takes: new files, or the entries of the backup before."""
+    """The files of the keyring that a backup takes: new ones, or the entries of the backup before."""
 
     files: list[Path]
     kept: list[Entry]

@@ -41,7 +41,7 @@ class Stat:
 
 @dataclass(frozen=True)
 class Entry:
-    """One file. `stored` is its name in the target; `stat` is None where it may not be relied on."""
+    """A file. `stored` is its name in the target; `stat` is None where it may not be relied on."""
 
     name: str
     length: int
@@ -52,7 +52,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One backup of a store."""
+    """A backup of a store."""
 
     store: str
     number: int

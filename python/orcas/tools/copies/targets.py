@@ -1,4 +1,4 @@
-"""Where backups are kept: a directory, or a prefix of a bucket of any S3 server.
+"""The places of backups: a directory, or a prefix of a bucket of any S3 server.
 
 Both keep files under `files/`, next to the manifest. Stored files are durable when `make_durable` has returned, the manifest
 when it is written. Must not know what the files are.
@@ -32,7 +32,7 @@ class Target(Protocol):
         """The manifest, if there is one."""
 
     def sizes(self) -> dict[str, int]:
-        """What is stored, whole or not, with its length."""
+        """The stored files, whole or not, with their lengths."""
 
     def store(self, path: Path, length: int, stored: str, meter: Meter) -> str:
         """Copy the first `length` bytes of `path`; returns their SHA-256. `stored` is a new name."""

@@ -55,7 +55,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Shown:
-    """Where a copy says what it does: a line for each object that is done, and bytes for a progress bar."""
+    """The progress of a copy: a line for each object that is done, and bytes for a progress bar."""
 
     line: Callable[[str], None]
     advance: Callable[[str, int, int], None]

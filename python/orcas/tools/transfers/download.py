@@ -38,7 +38,7 @@ class _Digest(Protocol):
         """Take the next bytes."""
 
     def digest(self) -> bytes:
-        """That of all bytes so far."""
+        """The digest of all bytes so far."""
 
 
 class _Crc32:
@@ -50,7 +50,7 @@ class _Crc32:
         self._value = zlib.crc32(data, self._value)
 
     def digest(self) -> bytes:
-        """That of all bytes so far, as S3 has it."""
+        """The digest of all bytes so far, as S3 has it."""
         return self._value.to_bytes(4)
 
 
@@ -62,7 +62,7 @@ _DIGESTS: Final[dict[str, Callable[[], _Digest]]] = {
 
 @dataclass
 class _Span:
-    """What is read of an object: a part, or everything. `at`: the next byte; `first` is known once an answer has come."""
+    """The part of an object that is read, or everything. `at`: the next byte; `first` is known once an answer has come."""
 
     number: int | None
     first: int | None = None
@@ -98,7 +98,8 @@ class _Span:
 
 
 class Download:
-    """One object on its way to `sink`. With `threads`, several parts are read at a time, so that bytes come in any order."""
+    """An object on its way to `sink`. With `threads`, several parts are read at a time, so that bytes come in any
+    order."""
 
     def __init__(
         self,

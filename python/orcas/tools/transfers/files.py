@@ -106,7 +106,7 @@ def failing(path: bytes) -> Iterator[None]:
 
 
 def umask() -> int:
-    """That of this process."""
+    """The umask of this process."""
     found = os.umask(0o077)
     os.umask(found)
     return found

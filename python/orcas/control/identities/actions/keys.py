@@ -18,7 +18,7 @@ SECRET_KEY: Final = re.compile(r"[\x21-\x7e]{8,128}")
 
 
 async def _holder(call: Call) -> Entity | None:
-    """Whose keys are changed."""
+    """The user or root whose keys are changed."""
     user = await user_or_caller(call)
     if user is None and call.account.id == call.root:
         message = "The root key of the store is replaced by `orcas access-key rotate-root`."
@@ -122,7 +122,7 @@ async def list_access_keys(call: Call) -> Answer:
 
 @action("key")
 async def get_access_key_last_used(call: Call) -> Answer:
-    """Whose key it is, and when it was used last."""
+    """The user of a key, and when it was used last."""
     name = call.parameters.text("AccessKeyId", 128)
     key = await call.records.key(name)
     if key is None or key.account != call.account.id:

@@ -1,4 +1,4 @@
-"""What AWS's tools ask for before they delete something, and what there is none of here: the lists are empty."""
+"""Lists that AWS's tools ask for before they delete something, of entities that do not exist here: they are empty."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ for _name, _title in _OF_ACCOUNTS.items():
 
 @action("role")
 async def list_instance_profiles_for_role(call: Call) -> Answer:
-    """None."""
+    """An empty list."""
     await found(call, "role")
     call.parameters.page()
     return {"InstanceProfiles": [], "IsTruncated": False}
@@ -49,7 +49,7 @@ async def list_instance_profiles_for_role(call: Call) -> Answer:
 
 @action("self")
 async def list_service_specific_credentials(call: Call) -> Answer:
-    """None."""
+    """An empty list."""
     await user_or_caller(call)
     call.parameters.page()
     for filtering in ("ServiceName", "AllUsers"):
@@ -59,12 +59,12 @@ async def list_service_specific_credentials(call: Call) -> Answer:
 
 @action("user")
 async def get_login_profile(call: Call) -> Answer:
-    """Nobody has a password."""
+    """Refused: nobody has a password."""
     user = await found(call, "user")
     raise IamError("NoSuchEntity", f"Login Profile for User {user.name} cannot be found.")
 
 
 @action("user")
 async def delete_login_profile(call: Call) -> Answer:
-    """Nobody has a password."""
+    """Refused: nobody has a password."""
     return await get_login_profile(call)

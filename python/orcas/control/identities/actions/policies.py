@@ -114,7 +114,7 @@ async def list_policies(call: Call) -> Answer:
 
 @action("policy")
 async def create_policy_version(call: Call) -> Answer:
-    """Another version of a managed policy, which may become the default."""
+    """Create a version of a managed policy, which may become the default."""
     policy = await _own(call)
     text, default = await call.document("PolicyDocument", "identity", MANAGED_MAX), call.parameters.flag("SetAsDefault")
     if len(await call.records.documents(policy)) >= VERSIONS_MAX:

@@ -142,6 +142,6 @@ async def untag_open_id_connect_provider(call: Call) -> Answer:
 
 @action("provider", "ListOpenIDConnectProviderTags")
 async def list_open_id_connect_provider_tags(call: Call) -> Answer:
-    """Its tags."""
+    """The tags of a provider."""
     provider, page = await _provider(call), call.parameters.page()
     return page.of("Tags", await call.records.tags(provider), lambda tag: tag[0], shown_tags)

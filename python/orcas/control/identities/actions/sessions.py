@@ -95,7 +95,7 @@ def _own(call: Call) -> dict[str, Any]:
 
 @action("session", service="sts")
 async def get_caller_identity(call: Call) -> Answer:
-    """Who signs. Everybody may know that of itself."""
+    """The identity of the caller. Everybody may ask for its own."""
     return {"UserId": call.caller.user_id, "Account": call.account.number, "Arn": call.caller.arn}
 
 
@@ -199,7 +199,7 @@ async def _assumed(
 
 
 def _limited(call: Call) -> list[str]:
-    """Whose limits count for a session of a role: those of all who have led to it. Nobody has more by a session."""
+    """The identities whose limits count for a session of a role: all that have led to it. Nobody has more by a session."""
     caller = call.caller
     if caller.web is not None:
         return []

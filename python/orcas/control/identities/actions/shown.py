@@ -11,7 +11,7 @@ from orcas.control.identities.records import Document, Entity
 
 
 def basics(entity: Entity) -> dict[str, Any]:
-    """What every kind of entity has."""
+    """The fields that every kind of entity has."""
     called = entity.kind.capitalize()
     return {
         "Path": entity.path, f"{called}Name": entity.name, f"{called}Id": entity.id, "Arn": entity.arn,
@@ -49,7 +49,7 @@ async def shown_user(call: Call, user: Entity) -> dict[str, Any]:
 
 
 def role_details(role: Entity) -> dict[str, Any]:
-    """What lists of roles show beside the basics."""
+    """The fields of a role in lists, besides the basics."""
     shown = {
         "AssumeRolePolicyDocument": encoded(role.details["trust"]),
         "MaxSessionDuration": role.details["session_sec"],

@@ -1,4 +1,4 @@
-"""What policies allow, without doing it: SimulatePrincipalPolicy and SimulateCustomPolicy."""
+"""Simulation of policies: SimulatePrincipalPolicy and SimulateCustomPolicy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def source_of(call: Call) -> Entity:
 
 @action("source")
 async def simulate_principal_policy(call: Call) -> Answer:
-    """What the policies of a user, group or role allow; for the operator also with the policy of an access key."""
+    """The decisions by the policies of a user, group or role; for the operator also with the policy of an access key."""
     entity = await source_of(call)
     facts = await principal_facts(call.records, entity)
     access_key = call.parameters.optional("AccessKeyId", 128) if call.operator else None
@@ -53,7 +53,7 @@ async def simulate_principal_policy(call: Call) -> Answer:
 
 @action("account")
 async def simulate_custom_policy(call: Call) -> Answer:
-    """What policies allow that nobody need have."""
+    """The decisions by policies that nobody need have."""
     number = call.account.number
     principal = {"arn": arn_of(number, "user", "/", _OWN), "name": _OWN, "kind": "user", "account": number}
     facts: dict[str, Any] = {

@@ -38,7 +38,7 @@ log = logging.getLogger("orcas")
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a token says. `identity` and `id`: whose session it is."""
+    """The claims of a token. `identity` and `id`: the identity that has the session."""
 
     access_key: str
     secret: str = field(repr=False)
@@ -158,7 +158,7 @@ class SessionKeys:
         return base64.b64encode(_VERSION + name + sealed).decode()
 
     async def open(self, token: str) -> Claims | None:
-        """What a token says, expired or not; None for one that no key has sealed."""
+        """The claims of a token, expired or not; None for one that no key has sealed."""
         try:
             content = base64.b64decode(token, validate=True)
         except (binascii.Error, ValueError):

@@ -109,8 +109,8 @@ impl Front {
     /// Accepts no more, and gives requests under way so many seconds to end. Returns what was cut off, as `under_way`.
     /// Blocks.
     fn stop(&self, py: Python<'_>, seconds: f64) -> PyResult<(usize, usize)> {
-        let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        let cut = py.detach(|| self.inner.stop(patience)).map_err(PyOSError::new_err)?;
+        let drain_timeout = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let cut = py.detach(|| self.inner.stop(drain_timeout)).map_err(PyOSError::new_err)?;
         Ok((cut.requests, cut.unread))
     }
 

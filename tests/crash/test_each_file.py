@@ -54,7 +54,7 @@ ZEROS: Final = bytes(BLOCK)
 CONTENT: Final = ("log/*.log", "chunks/*.pack")
 # A damaged one is as good as a missing one: nothing reads it, or it is made again, or it is the past.
 NEEDLESS: Final = {"ballast", "control.lock", "store.lock", "store.closed", "tls.pem", "usage.db"}
-PATIENCE_SECONDS: Final = 30
+TIMEOUT_SECONDS: Final = 30
 
 
 @dataclass
@@ -259,7 +259,7 @@ async def read_all(store: OpenStore) -> tuple[set[str], list[str] | None]:
 async def serve(data: Path, *, may_lose: bool) -> tuple[set[str], str]:
     """Open the store and read everything. The objects that are lost, and what health says."""
     app = Orcas(settings_of(data))
-    async with app.router.lifespan_context(app), asyncio.timeout(PATIENCE_SECONDS):
+    async with app.router.lifespan_context(app), asyncio.timeout(TIMEOUT_SECONDS):
         store = app.store
         assert store is not None
         lost, listed = await read_all(store)

@@ -27,7 +27,7 @@ OBJECTS = 300
 PAGE = 4096
 FRAME = PAGE + 24
 WAL_HEADER = 32
-PATIENCE_SECONDS = 30
+TIMEOUT_SECONDS = 30
 
 
 def key(number: int) -> str:
@@ -139,7 +139,7 @@ def listed(signer: Signer) -> list[str] | None:
 def wait_until_whole(server: orcas.Server, signer: Signer) -> set[str]:
     """What `ready` reported meanwhile."""
     said = set()
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         said.add(ready(server))
         if listed(signer) is not None and ready(server) == "ok":
@@ -176,7 +176,7 @@ def test_a_running_server_replaces_it(store: Path, blow: Callable[[Path], None])
             some = listed(signer)
             assert some is None or set(some) >= {key(number) for number in acknowledged}
         # Lists may not need the damaged page, so they say nothing of whether it has been replaced.
-        assert wait_until(lambda: is_replaced(store, damaged), PATIENCE_SECONDS)
+        assert wait_until(lambda: is_replaced(store, damaged), TIMEOUT_SECONDS)
         wait_until_whole(server, signer)
         check(signer, range(OBJECTS), acknowledged)
         inode = (store / "index.db").stat().st_ino
@@ -207,7 +207,7 @@ def test_with_a_damaged_log_it_says_so_and_ends_in_words(store: Path) -> None:
         sealed = min(store.glob("log/*.log"))
         garble(sealed, [5_000])
         every_page(store)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while put(signer, OBJECTS) != 503 or listed(signer) is not None or ready(server) != "damaged":
             assert time.monotonic() < deadline
             time.sleep(0.01)

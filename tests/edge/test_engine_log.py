@@ -18,7 +18,7 @@ from orcas.settings.config import child_environment
 
 CONTENT = b"some bytes that are easy to find in a file. " * 200
 LARGE = b"other bytes that are easy to find as well. " * 20_000
-PATIENCE_SECONDS = 20
+TIMEOUT_SECONDS = 20
 PAGE = 4096
 SCRUB = {"ORCAS_SCRUB_BYTES_PER_SEC": "1000000000"}
 
@@ -55,7 +55,7 @@ def garble_index(store: Path, begin: int = 0) -> None:
 
 def awaited(lines: Callable[[], list[Any]]) -> list[Any]:
     """Wait until `lines()` returns some."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not (found := lines()) and time.monotonic() < deadline:
         time.sleep(0.05)
     return found

@@ -113,12 +113,12 @@ class Origins:
         Raises:
             UnavailableError: it cannot be written. Nothing has changed.
         """
-        told = {"Bucket": bucket}
+        fields = {"Bucket": bucket}
         if origin is not None:
-            told |= {"Url": origin.url, "SourceBucket": origin.source}
-            told |= {} if origin.access_key is None else {"SourceAccessKeyId": origin.access_key}
+            fields |= {"Url": origin.url, "SourceBucket": origin.source}
+            fields |= {} if origin.access_key is None else {"SourceAccessKeyId": origin.access_key}
         action = _REMOVE if origin is None else _SET
-        entry = Entry(root_arn(self._number), action, told, self._number, access_key, address)
+        entry = Entry(root_arn(self._number), action, fields, self._number, access_key, address)
         try:
             async with self._audit.change():
                 await self._audit.write([entry])

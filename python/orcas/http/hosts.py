@@ -1,4 +1,4 @@
-"""By which names a server with published keys may be asked: those that no stranger can have.
+"""The names by which a server with published keys may be asked: those that nobody else can have.
 
 A page in the developer's browser whose name its owner lets point to this machine (DNS rebinding) is of the same origin as
 the server, and could sign with the published keys. Its requests still name their host.

@@ -2,7 +2,7 @@
 
 Parameters are in the query, in a form that is posted, or in both: nothing of S3 at `/` has an `Action`. The body is received
 first, because a signature for this service covers it and no header says its hash. So its size is bounded, and its sender is
-a stranger until it is complete. Must not know what an action does.
+unknown until it is complete. Must not know what an action does.
 """
 
 from __future__ import annotations

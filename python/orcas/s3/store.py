@@ -53,7 +53,7 @@ class Store:
         self._core = core
         self._incomplete = IncompleteBodies(body_budget // INCOMPLETE_SHARE)
         # Bodies that arrive before it is known who sends them, on any path: they take nothing from those above.
-        self.strangers = IncompleteBodies(body_budget // STRANGERS_SHARE)
+        self.incomplete = IncompleteBodies(body_budget // STRANGERS_SHARE)
         self._loop = asyncio.get_running_loop()
         # By slot: the future that waits, or None.
         self._waiting: list[asyncio.Future[Any] | None] = []
@@ -233,7 +233,7 @@ class Store:
                     return postponed, {**message, "body": piece[taken:]}
                 sender: Sender | None = message.get(MORE)
                 if sender is not None:
-                    counted = counted or self.strangers.body(sender.client, sender.shed)
+                    counted = counted or self.incomplete.body(sender.client, sender.shed)
                     counted.grow(len(piece))
         finally:
             if counted is not None:

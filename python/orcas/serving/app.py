@@ -94,7 +94,7 @@ class OpenStore:
     health: Callable[[], health.StoreHealth]
     root: Root
     # Bodies that arrive before it is known who sends them.
-    strangers: IncompleteBodies
+    incomplete: IncompleteBodies
     # The dispatcher of an application that is mounted under a path: `Dispatcher.below`.
     below: Callable[[int], Dispatch] | None = None
     # For the admin API, the console and the listener.
@@ -240,7 +240,7 @@ async def _assembled(
                 below=below,
                 health=core.health,
                 root=root,
-                strangers=store.strangers,
+                incomplete=store.incomplete,
                 parts=parts,
                 opening=opening,
                 salvage=report,
@@ -465,7 +465,7 @@ class Orcas(FastAPI):
     ) -> None:
         super().__init__(
             title="Orcas",
-            # Of these routes: strangers can read it, and are not told the version of the server.
+            # Of these routes: everybody can read it, and must not learn the version of the server.
             version="1",
             lifespan=self.lifespan,
             # FastAPI's own pages would load scripts from another host, and its document lacks the admin API.
@@ -528,7 +528,7 @@ class Orcas(FastAPI):
         if self.store is None:
             raise RuntimeError("the application's lifespan is not open")
         app, watched = super().__call__, reporting(log, scope, send)
-        await run_counted(app, scope, receive, watched, self.store.strangers)
+        await run_counted(app, scope, receive, watched, self.store.incomplete)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -574,7 +574,7 @@ class Orcas(FastAPI):
         if self.store.iam is None:
             await self.store.dispatch(scope, receive, send)
         else:
-            await run_counted(self.store.iam, scope, receive, reporting(log, scope, send), self.store.strangers)
+            await run_counted(self.store.iam, scope, receive, reporting(log, scope, send), self.store.incomplete)
 
     def _names_bucket(self, scope: Scope) -> bool:
         """Whether Host names a bucket or its website, so that `/_orcas/…` is a key of it. Rust decides, as for S3."""
@@ -695,7 +695,7 @@ class Orcas(FastAPI):
 
 
 class _OfDevelopment(Orcas):
-    """The same with published keys, for requests alone whose Host no stranger can have."""
+    """The server with published keys. It answers only requests whose Host nobody else can have."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI scope."""

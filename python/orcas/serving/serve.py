@@ -317,13 +317,13 @@ class _Server(ApplicationServer):
 
     def stop(self) -> None:
         """Handle a stop signal: begin to drain. At the second one, stop waiting."""
-        requests, patience = sum(self._under_way()), self.settings.drain_timeout_sec
+        requests, timeout = sum(self._under_way()), self.settings.drain_timeout_sec
         if self.should_exit:
             log.warning("A second signal: requests in progress are cut off", extra={"orcas": {"requests": requests}})
             if self.front is not None:
                 self.front.cut()
         else:
-            log.info("Stopping", extra={"orcas": {"requests": requests, "drain_timeout_sec": patience}})
+            log.info("Stopping", extra={"orcas": {"requests": requests, "drain_timeout_sec": timeout}})
         self.force_exit = self.should_exit
         self.should_exit = True
         self.stopping.set()

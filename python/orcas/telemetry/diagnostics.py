@@ -57,12 +57,14 @@ def flush() -> None:
 
 def log_diagnostics(diagnostics: list[Diagnostic]) -> None:
     """Log each where it belongs."""
-    for told in diagnostics:
-        log = logging.getLogger(f"orcas.{told['part']}")
-        if log.isEnabledFor(told["level"]):
-            extra = {"orcas": told["fields"], "is_limited": True}
-            place = told["file"], told["line"]
-            log.handle(log.makeRecord(log.name, told["level"], *place, told["message"], (), None, extra=extra))
+    for diagnostic in diagnostics:
+        log = logging.getLogger(f"orcas.{diagnostic['part']}")
+        if log.isEnabledFor(diagnostic["level"]):
+            extra = {"orcas": diagnostic["fields"], "is_limited": True}
+            place = diagnostic["file"], diagnostic["line"]
+            log.handle(
+                log.makeRecord(log.name, diagnostic["level"], *place, diagnostic["message"], (), None, extra=extra)
+            )
 
 
 def _run() -> None:

@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 
 use super::done::PyTraced;
 use orcas_gateway::Gateway;
-use orcas_telemetry::access_log::parcels::Due;
+use orcas_telemetry::access_log::batches::Due;
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct RequestLogs {

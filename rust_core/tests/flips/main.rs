@@ -39,7 +39,7 @@ const PACK_HEADER: usize = 72;
 /// Of the chosen flips that keep a store without its index from opening, every so many is repaired.
 const REPAIRED: usize = 8;
 /// A flip that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of content that are looked for to find where it stands.
 const PROBE: usize = 32;
 
@@ -156,7 +156,7 @@ fn try_all(flips: &[Flip], try_one: &(dyn Fn(usize, &Flip) + Sync)) {
         while busy.load(Ordering::Relaxed) > 0 {
             std::thread::sleep(Duration::from_millis(20));
             for (what, since) in present.iter().filter_map(|present| present.lock().clone()) {
-                if since.elapsed() > PATIENCE {
+                if since.elapsed() > TIMEOUT {
                     println!("{what} hangs");
                     std::process::exit(1);
                 }

@@ -20,7 +20,7 @@ use orcas_fsck::IndexState;
 const PAGE: u64 = 4096;
 const RUNS: u64 = 8;
 /// An index that is not whole again by then will not be.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// So often everything is read before it is said that nobody asks for a damaged page.
 const PASSES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(2);
@@ -82,7 +82,7 @@ impl<'a, 'b> Run<'a, 'b> {
             if enough(&seen, &condition) {
                 return Ok(());
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 return Err(format!("{} errors still, and it is {condition:?}: {:?}", seen.errors, seen.first_error));
             }
             std::thread::sleep(PAUSE);

@@ -46,7 +46,7 @@ async def open_store(_: Settings) -> AsyncIterator[OpenStore]:
         dispatch=to_s3,
         health=lambda: HEALTH,
         root=Root("0" * 64, "a", "b", None, fresh=False),
-        strangers=IncompleteBodies(1 << 20),
+        incomplete=IncompleteBodies(1 << 20),
     )
 
 

@@ -161,13 +161,13 @@ def create_role(
         )["Role"]
         for arn in policies:
             store.call("AttachRolePolicy", RoleName=name, PolicyArn=arn)
-        strangers = _strangers(store, json.loads(document))
+        unknown = _unknown_accounts(store, json.loads(document))
     tell({"Role": made}, f"role {name} created", where.as_json)
-    for number in strangers:
+    for number in unknown:
         say(f"Account {number} in {trust} does not exist here: `orcas account list` shows those that do.", err=True)
 
 
-def _strangers(store: Iam, trust: dict[str, Any]) -> list[str]:
+def _unknown_accounts(store: Iam, trust: dict[str, Any]) -> list[str]:
     """The numbers of accounts that a valid trust policy names, and that are not there."""
     from orcas.tools.session import RefusedError
 

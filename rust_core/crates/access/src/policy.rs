@@ -258,8 +258,8 @@ impl Policy {
         self.statements.iter().filter_map(|statement| statement.principals.as_ref()).flat_map(Principals::all)
     }
 
-    /// Whether it allows everybody something, as S3 sees it: no condition limits it to fixed values of a key of which
-    /// strangers have none.
+    /// Whether it allows everybody something, as S3 sees it: no condition limits it to fixed values of a key that
+    /// anonymous requests lack.
     /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/access-control-block-public-access.html>
     pub fn is_public(&self) -> bool {
         self.statements.iter().any(|statement| {

@@ -80,7 +80,7 @@ struct AskedPrincipal {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct Verdict<'a> {
     decision: &'static str,
     policy: Option<String>,
     statement: Option<usize>,
@@ -104,7 +104,7 @@ pub fn simulate(request: &str) -> Result<String, String> {
     }
     let context = Given(context);
     let mut left = SIMULATION_STEPS_MAX;
-    let mut told = Vec::new();
+    let mut verdicts = Vec::new();
     for action in asked.action.items() {
         for resource in asked.resource.items() {
             let request = Request {
@@ -115,13 +115,13 @@ pub fn simulate(request: &str) -> Result<String, String> {
                 context: &context,
             };
             let steps = Steps::new(STEPS_MAX);
-            told.push(applied.told(evaluate_within(&request, &applied.policies(), &steps)));
+            verdicts.push(applied.verdict(evaluate_within(&request, &applied.policies(), &steps)));
             left = left.checked_sub(STEPS_MAX - steps.left()).ok_or(TOO_COSTLY)?;
         }
     }
-    let json = match (&asked.action, &asked.resource, &*told) {
-        (OneOrMore::One(_), OneOrMore::One(_), [told]) => serde_json::to_string(told),
-        _ => serde_json::to_string(&told),
+    let json = match (&asked.action, &asked.resource, &*verdicts) {
+        (OneOrMore::One(_), OneOrMore::One(_), [verdict]) => serde_json::to_string(verdict),
+        _ => serde_json::to_string(&verdicts),
     };
     json.map_err(|error| error.to_string())
 }
@@ -171,7 +171,7 @@ impl Applied {
         }
     }
 
-    fn told(&self, decision: AccessDecision) -> Told<'_> {
+    fn verdict(&self, decision: AccessDecision) -> Verdict<'_> {
         let (decision, reason) = match decision {
             AccessDecision::Allowed(reason) => ("allowed", reason),
             AccessDecision::ExplicitDeny(reason) | AccessDecision::TooCostly(reason) => ("explicitDeny", Some(reason)),
@@ -187,7 +187,7 @@ impl Applied {
             (name, policy.and_then(|policy| policy.sid(statement)))
         };
         let (policy, sid) = reason.map(of).unzip();
-        Told { decision, policy, statement: reason.map(|it| it.statement), sid: sid.flatten() }
+        Verdict { decision, policy, statement: reason.map(|it| it.statement), sid: sid.flatten() }
     }
 }
 

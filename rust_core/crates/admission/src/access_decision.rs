@@ -297,8 +297,8 @@ impl AccessControl {
             return Err(S3Error { private, ..ErrorCode::AccessDenied.into() });
         }
         // Whose own policies do not allow it does not learn what the bucket's policy says, nor that there is a bucket.
-        let told = own.filter(|own| !own.is_allowed()).unwrap_or(decision);
-        let refusal = self.refusal(requester, (action, &resource), told);
+        let shown = own.filter(|own| !own.is_allowed()).unwrap_or(decision);
+        let refusal = self.refusal(requester, (action, &resource), shown);
         Err(S3Error { private, ..S3Error::with(ErrorCode::AccessDenied, refusal) })
     }
 

@@ -74,7 +74,7 @@ impl AccessControl {
         ))
     }
 
-    /// Whether the list of a bucket gives strangers something.
+    /// Whether the list of a bucket is public.
     pub fn is_public_by_acl(&self, bucket: &Bucket) -> bool {
         !disables_acls(&self.engine, bucket.id)
             && self.acl_of_bucket(bucket).is_public()
@@ -93,7 +93,7 @@ impl AccessControl {
         Ok(())
     }
 
-    /// Refuses a list that gives strangers something, if the public access block of the bucket forbids that.
+    /// Refuses a public list, if the public access block of the bucket forbids that.
     ///
     /// # Errors
     /// `AccessDenied`
@@ -114,8 +114,8 @@ impl RequestContext<'_> {
     /// The list of the object that is written, as it is stored.
     ///
     /// # Errors
-    /// Those of the headers, `AccessControlListNotSupported` where lists are disabled, and `AccessDenied` for a list that
-    /// gives strangers something where that is blocked.
+    /// Those of the headers, `AccessControlListNotSupported` where lists are disabled, and `AccessDenied` for a public list
+    /// where those are blocked.
     pub fn sent_acl(&self, bucket: &Bucket) -> Result<Option<Bytes>, S3Error> {
         let asked = self.asked_acl()?;
         let controls = document::<OwnershipControls>(&self.access.engine, bucket.id);

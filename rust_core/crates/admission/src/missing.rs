@@ -1,5 +1,5 @@
-//! Who may not list a bucket is not told which keys and versions it lacks: the answer is as for what must not be read.
-//! <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
+//! Answers about missing keys and versions: a sender that may not list a bucket does not learn which ones it lacks. The
+//! answer is as for an object that must not be read.
 
 use crate::access_control::AccessControl;
 use crate::access_decision::{Question, Resource, ResourceFacts};
@@ -9,23 +9,23 @@ use crate::request_context::RequestContext;
 use crate::senders::identities::Requester;
 use orcas_s3::{ErrorCode, S3Error};
 
-/// What the access decision needs, of a request that root has not sent. It is made only if something is missing.
-pub struct Stranger {
+/// The check whether a sender that is not root may learn that a key or version is missing. It is made only if one is.
+pub struct MissingCheck {
     asked: KeptCircumstances,
     /// The bucket of the request, and that of its source.
     buckets: [Option<String>; 2],
 }
 
-impl Stranger {
+impl MissingCheck {
     pub fn of(context: &RequestContext<'_>) -> Self {
         let source = context.source.as_ref().map(|source| source.bucket.clone());
         let buckets = [context.target.bucket().map(str::to_owned), source];
         Self { asked: KeptCircumstances::without_head(context), buckets }
     }
 
-    /// What is answered in place of an answer with this code, which says that something is missing and must not.
-    /// The access decision is noted in `decisions`.
-    pub fn told(
+    /// The answer in place of one with this code, if that would say that something is missing and must not. The access
+    /// decision is noted in `decisions`.
+    pub fn answer(
         &self,
         access: &AccessControl,
         requester: &Requester,

@@ -6,13 +6,13 @@ use crate::bounds::lockouts::LockoutOptions;
 use orcas_record::Bucket;
 use orcas_s3::event_targets::EventTarget;
 
-/// What eu-west-1 was called as a location constraint, and may still be called.
+/// The old name of eu-west-1 as a location constraint, which is still accepted.
 pub const EU: &str = "EU";
 
 /// Who but the account of a bucket may be given access to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PublicAccess {
-    /// No stranger, whatever the buckets say.
+    /// Nobody, whatever the buckets say.
     Blocked,
     /// Whom the bucket lets. A new one lets nobody, and its ACLs are disabled, as on S3.
     #[default]
@@ -21,7 +21,7 @@ pub enum PublicAccess {
     Open,
 }
 
-/// What the operator chose for the HTTP side.
+/// The operator's options of the HTTP side.
 #[derive(Clone, Debug)]
 pub struct GatewayOptions {
     /// The region of buckets that name none.

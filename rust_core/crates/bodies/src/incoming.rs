@@ -199,7 +199,7 @@ impl<C: Consumer> Incoming<C> {
         let resume = state.resume.take();
         let dropped = (std::mem::take(&mut state.pieces), state.grant.take());
         let reply = state.reply.take();
-        let told = match reply {
+        let refused = match reply {
             Some(reply) => Some((error, reply)),
             None => {
                 state.refused = Some(error);
@@ -208,7 +208,7 @@ impl<C: Consumer> Incoming<C> {
         };
         drop(state);
         drop(dropped);
-        if let Some((error, reply)) = told {
+        if let Some((error, reply)) = refused {
             C::refuse(error, reply);
         }
         if let Some(resume) = resume {

@@ -42,7 +42,7 @@ struct WriteState {
     /// The pack that takes chunks.
     open: Option<Arc<Pack>>,
     /// Packs without a birth record.
-    unborn: BTreeSet<u64>,
+    unrecorded: BTreeSet<u64>,
     /// Packs that this process created.
     written: BTreeMap<u64, Weak<Pack>>,
 }
@@ -110,19 +110,19 @@ impl Packs {
             }
             open_pack(&*fs, &options, *number, Open::Read)?;
         }
-        let unborn: Vec<u64> = present.iter().copied().filter(|number| !live.contains(number)).collect();
-        for number in &unborn {
+        let unrecorded: Vec<u64> = present.iter().copied().filter(|number| !live.contains(number)).collect();
+        for number in &unrecorded {
             // A pack of another store is somebody's data, and must not be removed.
             if let Err(error @ Error::Foreign { .. }) = open_pack(&*fs, &options, *number, Open::Read) {
                 return Err(error);
             }
         }
-        for number in &unborn {
+        for number in &unrecorded {
             fs.remove(&pack_path(&options.dir, *number))?;
         }
-        if !unborn.is_empty() {
+        if !unrecorded.is_empty() {
             fs.sync_dir(&options.dir)?;
-            tracing::info!(packs = unborn.len(), "Packs of uploads that a crash interrupted were removed");
+            tracing::info!(packs = unrecorded.len(), "Packs of uploads that a crash interrupted were removed");
         }
         let highest = highest.map(codec::pack_number).max(present.last().copied()).max(live.iter().copied().max());
         Ok(Self::with(fs, options, None, highest.unwrap_or(0) + 1))
@@ -150,7 +150,7 @@ impl Packs {
             state: Mutex::new(WriteState {
                 next_number,
                 open: None,
-                unborn: BTreeSet::new(),
+                unrecorded: BTreeSet::new(),
                 written: BTreeMap::new(),
             }),
         }
@@ -189,7 +189,7 @@ impl Packs {
         let offset = pack.reserve(taken, self.options.pack_size);
         let offset = offset.ok_or(Error::Record { reason: "a chunk does not fit into an empty pack" })?;
         let mut state = self.state.lock();
-        state.unborn.insert(pack.number);
+        state.unrecorded.insert(pack.number);
         state.written.retain(|_, written| written.strong_count() > 0);
         state.written.insert(pack.number, Arc::downgrade(&pack));
         if !pack.is_full(self.options.pack_size) {
@@ -224,13 +224,13 @@ impl Packs {
 
     /// Packs without a birth record. The log needs one before, or in the same batch as, the first record that names a
     /// chunk in the pack.
-    pub fn unborn(&self) -> Vec<PackId> {
-        self.state.lock().unborn.iter().copied().map(codec::pack).collect()
+    pub fn unrecorded(&self) -> Vec<PackId> {
+        self.state.lock().unrecorded.iter().copied().map(codec::pack).collect()
     }
 
     /// To be called when the birth record of `pack` is durable.
     pub fn born(&self, pack: PackId) {
-        self.state.lock().unborn.remove(&codec::pack_number(pack));
+        self.state.lock().unrecorded.remove(&codec::pack_number(pack));
     }
 
     /// Makes `pack` take no more chunks. Space already reserved in it stays valid.
@@ -277,7 +277,7 @@ impl Packs {
     /// To be called when `pack` is deleted.
     pub(super) fn forget(&self, pack: u64) {
         let mut state = self.state.lock();
-        state.unborn.remove(&pack);
+        state.unrecorded.remove(&pack);
         state.written.remove(&pack);
     }
 

@@ -64,10 +64,10 @@ fn chunks_round_trip_in_any_range_and_after_reopening() {
         [0, 1, 65_536, 65_537, 400_000, 5_000_000].map(|length| content(length, length as usize)).into();
     let chunks: Vec<_> = contents.iter().map(|bytes| put(&packs, bytes, 50_000)).collect();
     packs.sync(&chunks).unwrap();
-    let live = packs.unborn();
+    let live = packs.unrecorded();
     assert_eq!(live, packs_of(&[1, 2]));
     live.iter().for_each(|pack| packs.born(*pack));
-    assert!(packs.unborn().is_empty());
+    assert!(packs.unrecorded().is_empty());
     for packs in [packs, open(dir.path(), &[1, 2]).unwrap()] {
         for (chunk, bytes) in chunks.iter().zip(&contents) {
             assert_eq!(chunk.fingerprint, *blake3::keyed_hash(&KEY, bytes).as_bytes());
@@ -193,7 +193,7 @@ fn a_writer_must_write_exactly_what_it_reserved() {
 }
 
 #[test]
-fn missing_foreign_and_swapped_packs_are_refused_and_unborn_ones_removed() {
+fn missing_foreign_and_swapped_packs_are_refused_and_unrecorded_ones_removed() {
     let dir = tempfile::tempdir().unwrap();
     let packs = open(dir.path(), &[]).unwrap();
     let first = put(&packs, &content(1, 1_000_000), 100_000);
@@ -234,13 +234,13 @@ fn nobody_waits_for_a_pack_that_is_being_created() {
     let counted = Arc::clone(&steps);
     disk.on_step(move |_, _| {
         let (asking, (sender, answer)) = (Arc::clone(&asking), std::sync::mpsc::channel());
-        std::thread::spawn(move || sender.send(asking.unborn()));
+        std::thread::spawn(move || sender.send(asking.unrecorded()));
         assert_eq!(answer.recv_timeout(Duration::from_secs(10)), Ok(Vec::new()));
         counted.fetch_add(1, Ordering::Relaxed);
     });
     let writer = packs.reserve(1_000, &[1; 32]).unwrap();
     assert!(steps.load(Ordering::Relaxed) > 2);
-    assert_eq!(packs.unborn(), packs_of(&[1]));
+    assert_eq!(packs.unrecorded(), packs_of(&[1]));
     drop(writer);
 }
 

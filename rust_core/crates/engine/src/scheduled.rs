@@ -122,9 +122,9 @@ pub fn leftovers(handle: &Handle) -> Result<Vec<String>> {
     for pack in packs.iter().filter(|pack| pack.blobs == 0 && shared.packs.is_idle(pack.pack)) {
         wrong(true, &("an empty pack is left", pack.pack));
     }
-    let unborn = shared.packs.unborn();
+    let unrecorded = shared.packs.unrecorded();
     for file in shared.packs.files()? {
-        let on_its_way = unborn.contains(&file.pack) && !shared.packs.is_idle(file.pack);
+        let on_its_way = unrecorded.contains(&file.pack) && !shared.packs.is_idle(file.pack);
         let known = on_its_way || packs.iter().any(|pack| pack.pack == file.pack);
         wrong(!known, &("the file of a pack that is gone, or never was born, is left", file.pack));
     }

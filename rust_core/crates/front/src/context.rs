@@ -28,7 +28,7 @@ pub struct Shared {
     /// Buckets that the application fetches objects for.
     origins: Mutex<Arc<HashSet<Vec<u8>>>>,
     pub incomplete: Arc<IncompleteBodies<Conn>>,
-    pub strangers: Arc<IncompleteBodies<Conn>>,
+    pub unverified: Arc<IncompleteBodies<Conn>>,
     /// How often connections were ended, by error code.
     refused: Mutex<BTreeMap<&'static str, u64>>,
     next_conn: AtomicU64,
@@ -43,7 +43,7 @@ impl Shared {
             is_held: AtomicBool::new(false),
             origins: Mutex::default(),
             incomplete: IncompleteBodies::new(options.body_budget / INCOMPLETE_SHARE),
-            strangers: IncompleteBodies::new(options.body_budget / STRANGERS_SHARE),
+            unverified: IncompleteBodies::new(options.body_budget / STRANGERS_SHARE),
             options,
             refused: Mutex::default(),
             next_conn: AtomicU64::new(0),

@@ -69,8 +69,8 @@ impl Exchange {
         if route::is_for_application(shared, &head) {
             if head.has_body && route::is_of_application(shared, &head) {
                 // The application has yet to find out who sends it, and leaves it to the listener to count the body.
-                self.conn.set_of_stranger(true);
-                body.count(shared.strangers.body(&self.conn, Some(self.origin.ip())));
+                self.conn.set_unverified(true);
+                body.count(shared.unverified.body(&self.conn, Some(self.origin.ip())));
             }
             return self.pass(&head, body).await;
         }
@@ -254,8 +254,8 @@ impl Exchange {
     /// Receives a form, and executes the request that its fields make with the file as the body.
     async fn submit(&self, mut form: Box<FormHead>, body: &mut Receiving, life: &mut Life) -> Result<Answer, Stop> {
         let gateway = &self.context.shared.gateway;
-        self.conn.set_of_stranger(true);
-        let counted = self.context.shared.strangers.body(&self.conn, Some(self.origin.ip()));
+        self.conn.set_unverified(true);
+        let counted = self.context.shared.unverified.body(&self.conn, Some(self.origin.ip()));
         // What has come of it, for the application if that has to write down a change of rights first.
         let mut seen = BytesMut::new();
         loop {
@@ -277,7 +277,7 @@ impl Exchange {
                         }
                     };
                     drop(counted);
-                    self.conn.set_of_stranger(false);
+                    self.conn.set_unverified(false);
                     life.admitted = Admitted::Request(Arc::clone(&request));
                     if request.audited().is_some() {
                         body.give_back(seen.freeze());

@@ -69,11 +69,11 @@ impl Front {
         Ok(front)
     }
 
-    /// Accepts no more and gives requests under way `patience` to end. Returns what was cut off. Blocks.
+    /// Accepts no more and gives requests under way `drain_timeout` to end. Returns what was cut off. Blocks.
     ///
     /// # Errors
     /// In a child of the process that has started the front.
-    pub fn stop(&self, patience: Duration) -> io::Result<UnderWay> {
+    pub fn stop(&self, drain_timeout: Duration) -> io::Result<UnderWay> {
         if self.process != std::process::id() {
             return Err(io::Error::other("the listener belongs to the process that has started it, not to its child"));
         }
@@ -89,7 +89,7 @@ impl Front {
             }
             threads.iter().all(JoinHandle::is_finished)
         };
-        let until = Instant::now() + patience;
+        let until = Instant::now() + drain_timeout;
         while *self.phase.borrow() < Phase::Cut && Instant::now() < until {
             if wait(Instant::now() + Duration::from_millis(50)) {
                 break;

@@ -18,7 +18,7 @@ use orcas_record::{self as record, BlobLocation, BucketId, LogLocation, Record, 
 /// Records, and bytes of them, that are handed over at a time.
 const PARCEL_RECORDS: usize = 1_024;
 const PARCEL_BYTES: usize = 256 * 1024;
-/// Parcels of one file that wait.
+/// Groups of entries of one file that wait.
 const PARCELS_MAX: usize = 16;
 /// Contents at most whose owner is not known yet.
 const SUSPECTS_MAX: usize = 1 << 20;
@@ -32,15 +32,15 @@ pub(super) struct Entry {
     pub location: Option<BlobLocation>,
 }
 
-/// Whole batches.
-pub(super) struct Parcel {
+/// The entries of whole batches, read together.
+pub(super) struct EntryGroup {
     pub entries: Vec<Entry>,
     /// Where the last of the batches ends.
     pub position: LogPosition,
 }
 
 enum Message {
-    Parcel(Parcel),
+    Entries(EntryGroup),
     Done(Result<Examined>),
 }
 
@@ -73,7 +73,7 @@ impl LogCheck<'_> {
         pieces: &[LogPiece],
         threads: usize,
         begin: &mut dyn FnMut(&LogPiece, Sequence),
-        take: &mut dyn FnMut(Parcel) -> Result<()>,
+        take: &mut dyn FnMut(EntryGroup) -> Result<()>,
     ) -> Result<Sequence> {
         let (senders, receivers): (Vec<_>, Vec<_>) = pieces.iter().map(|_| bounded(PARCELS_MAX)).unzip();
         let senders: Vec<Mutex<Option<Sender<Message>>>> = senders.into_iter().map(|s| Mutex::new(Some(s))).collect();
@@ -85,9 +85,9 @@ impl LogCheck<'_> {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let (Some(piece), Some(sender)) = (pieces.get(index), senders.get(index)) else { return };
                         let Some(sender) = sender.lock().take() else { return };
-                        let done = self.examine(piece, &mut |parcel| {
+                        let done = self.examine(piece, &mut |group| {
                             // Nobody listens any more after an error.
-                            sender.send(Message::Parcel(parcel)).map_err(|_| Error::Closed)
+                            sender.send(Message::Entries(group)).map_err(|_| Error::Closed)
                         });
                         let _ = sender.send(Message::Done(done));
                     }
@@ -112,7 +112,7 @@ impl LogCheck<'_> {
     }
 
     /// Verifies one file. Its records go to `send`.
-    pub fn examine(&self, piece: &LogPiece, send: &mut dyn FnMut(Parcel) -> Result<()>) -> Result<Examined> {
+    pub fn examine(&self, piece: &LogPiece, send: &mut dyn FnMut(EntryGroup) -> Result<()>) -> Result<Examined> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut bytes = 0;
         let mut end = None;
@@ -158,13 +158,13 @@ impl LogCheck<'_> {
             if entries.len() >= PARCEL_RECORDS || bytes >= PARCEL_BYTES {
                 bytes = 0;
                 if let Some(position) = end.take() {
-                    send(Parcel { entries: std::mem::take(&mut entries), position })?;
+                    send(EntryGroup { entries: std::mem::take(&mut entries), position })?;
                 }
             }
             Ok(())
         })?;
         if let Some(position) = end {
-            send(Parcel { entries, position })?;
+            send(EntryGroup { entries, position })?;
         }
         Ok(examined)
     }
@@ -198,10 +198,10 @@ impl LogCheck<'_> {
     }
 }
 
-fn receive(receiver: &Receiver<Message>, take: &mut dyn FnMut(Parcel) -> Result<()>) -> Result<Examined> {
+fn receive(receiver: &Receiver<Message>, take: &mut dyn FnMut(EntryGroup) -> Result<()>) -> Result<Examined> {
     loop {
         match receiver.recv() {
-            Ok(Message::Parcel(parcel)) => take(parcel)?,
+            Ok(Message::Entries(group)) => take(group)?,
             Ok(Message::Done(done)) => return done,
             Err(_) => return Err(Error::Record { reason: "a thread of the check ended early" }),
         }

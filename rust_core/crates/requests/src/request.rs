@@ -18,7 +18,7 @@ use crate::storage_plan::{PartOf, StoragePlan};
 use crate::store_body::{Destination, StoreBody, UploadStream};
 use crate::tally::Tally;
 use orcas_admission::decision_log::{DecisionLog, LoggedDecisions};
-use orcas_admission::missing::Stranger;
+use orcas_admission::missing::MissingCheck;
 use orcas_admission::request_context::RequestContext;
 use orcas_admission::senders::identities::Requester;
 use orcas_base::blocking;
@@ -244,7 +244,7 @@ pub struct TypedRequest<O> {
     name: Name,
     pub requester: Arc<Requester>,
     /// For the access decision on what the sender may know of what does not exist. Root may know everything, and pages tell everybody.
-    stranger: Option<Box<Stranger>>,
+    missing: Option<Box<MissingCheck>>,
     note: Option<Box<Note>>,
     audited: Option<Box<Audited>>,
     /// To authorize again with the body.
@@ -311,7 +311,7 @@ impl<O: Operation> TypedRequest<O> {
             input,
             name: context.operation,
             requester: Arc::clone(&context.requester),
-            stranger: (!context.requester.is_root && !O::FOR_BROWSERS).then(|| Box::new(Stranger::of(context))),
+            missing: (!context.requester.is_root && !O::FOR_BROWSERS).then(|| Box::new(MissingCheck::of(context))),
             note: context.note(),
             audited: context.is_audited().then(|| Box::new(Audited::of(context))),
             after_body: AfterBody::of(context),
@@ -590,15 +590,15 @@ impl<O: Operation> InProgress for TypedRequest<O> {
             let error = self.input.detailed(error.about(&self.input.named()));
             self.envelope.problem(Problem { error, fault })
         });
-        let told = self.stranger.as_deref().and_then(|stranger| {
+        let instead = self.missing.as_deref().and_then(|missing| {
             let decisions = DecisionLog::default();
-            let told = stranger.told(&self.services.access, &self.requester, answer.code, &decisions);
+            let refusal = missing.answer(&self.services.access, &self.requester, answer.code, &decisions);
             if let Some(judged) = decisions.take(&self.requester) {
                 self.judged.get_or_init(|| Box::new(judged));
             }
-            told
+            refusal
         });
-        let answer = match told {
+        let answer = match instead {
             Some(error) => self.envelope.problem(error.into()),
             None => answer,
         };

@@ -210,7 +210,7 @@ impl Envelope {
         let code = error.code;
         let at_fault = fault.is_some();
         let expected = code.is_ordinary() || (self.for_browsers && !at_fault);
-        let cause = || fault.unwrap_or_else(|| told(&error));
+        let cause = || fault.unwrap_or_else(|| cause_of(&error));
         (!expected).then(|| ErrorNote {
             request_id: self.request_id,
             code,
@@ -255,7 +255,7 @@ fn spaced_hex(bytes: &[u8]) -> String {
 
 /// The message of an error and what belongs to it, such as the name of an argument. A signature is not for the log: that
 /// of a presigned URL opens what it was made for.
-fn told(error: &S3Error) -> String {
+fn cause_of(error: &S3Error) -> String {
     let mut text = error.message.to_string();
     for (name, value) in error.extra.iter().filter(|(name, _)| *name != "SignatureProvided") {
         let value = String::from_utf8_lossy(&value[..value.len().min(EXTRA_LEN_MAX)]);

@@ -34,7 +34,7 @@ impl Known {
 
     /// Gives new packs their birth records, as the log would before it names their chunks.
     fn record_births(&mut self, packs: &Packs) {
-        for pack in packs.unborn() {
+        for pack in packs.unrecorded() {
             packs.born(pack);
             self.packs.push(pack);
         }

@@ -199,7 +199,7 @@ fn a_retired_pack_is_gone_and_one_in_use_is_not_retired() {
     assert!(!packs.path(codec::pack(1)).exists());
     assert_eq!(packs.files().unwrap().iter().map(|file| file.pack).collect::<Vec<_>>(), packs_of(&[2]));
     assert!(matches!(packs.read(kept, 0, &mut [0; 10]), Err(Error::Missing { .. })));
-    assert_eq!(packs.unborn(), packs_of(&[2]));
+    assert_eq!(packs.unrecorded(), packs_of(&[2]));
     assert!(packs.retire(codec::pack(1)).is_err());
     assert_eq!(get(&packs, &copy, 0, 100_000).unwrap(), content(1, 100_000));
     drop(packs);

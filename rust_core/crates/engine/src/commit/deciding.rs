@@ -33,7 +33,7 @@ impl Committer {
         if adds_content(&intent) {
             self.check_space()?;
         }
-        let births = self.unborn_packs(&new_packs(&intent));
+        let births = self.unrecorded_packs(&new_packs(&intent));
         let context = Context {
             now_ms: self.shared.clock.now_ms(),
             next_sequence: self.next_sequence + births.len() as u64,
@@ -77,7 +77,7 @@ impl Committer {
 
     pub(super) fn maintain(&mut self, intent: MaintenanceIntent) -> Result<MaintenanceOutcome> {
         self.check_takes()?;
-        let births = self.unborn_packs(&intent.new_packs());
+        let births = self.unrecorded_packs(&intent.new_packs());
         let merges = matches!(intent, MaintenanceIntent::MergeLayers { .. });
         let (outcome, records) = intent.decide(&self.view(), self.next_sequence + births.len() as u64)?;
         self.moved.layer |= merges && outcome.changed;

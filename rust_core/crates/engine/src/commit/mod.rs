@@ -96,7 +96,7 @@ pub(super) struct Committer {
     answers: Vec<(Waiter, Result<Outcome, Failure>)>,
     maintained: Vec<(MaintenanceWaiter, Result<MaintenanceOutcome>)>,
     /// Sinks that have answers and were not woken yet.
-    asleep: Vec<Arc<dyn CompletionSink>>,
+    unwoken: Vec<Arc<dyn CompletionSink>>,
 }
 
 impl Committer {
@@ -137,7 +137,7 @@ impl Committer {
             taken: Vec::new(),
             answers: Vec::new(),
             maintained: Vec::new(),
-            asleep: Vec::new(),
+            unwoken: Vec::new(),
         }
     }
 
@@ -178,7 +178,7 @@ impl Committer {
         self.stuck = self.what_keeps_back();
         let (mut barrier, mut roll) = (false, false);
         let mut durability = Durability::UnsafeNone;
-        let mut patience = None;
+        let mut delay = None;
         let start = self.batch.len();
         let mut rest = taken.drain(..);
         while let Some(submitted) = rest.next() {
@@ -209,7 +209,7 @@ impl Committer {
             };
             if self.next_sequence > before {
                 durability = durability.max(asked);
-                patience = [patience, self.patience(asked)].into_iter().flatten().min();
+                delay = [delay, self.sync_delay(asked)].into_iter().flatten().min();
                 self.objects += 1;
             }
             // Whether layers show anything cannot be told while records that move what is in them are not published.
@@ -219,11 +219,11 @@ impl Committer {
         }
         drop(rest);
         self.taken = taken;
-        self.close_round(durability, patience, barrier);
+        self.close_round(durability, delay, barrier);
         if roll {
             self.roll();
         }
-        self.quotas.show(&self.shared.quotas.standings);
+        self.quotas.show(&self.shared.quotas.published);
         self.answer();
         if intents > 0 {
             let metrics = &self.shared.metrics;
@@ -233,7 +233,7 @@ impl Committer {
     }
 
     /// How long a write of this mode may be acknowledged without a sync.
-    fn patience(&self, durability: Durability) -> Option<Duration> {
+    fn sync_delay(&self, durability: Durability) -> Option<Duration> {
         match durability {
             Durability::Sync | Durability::UnsafeNone => None,
             Durability::Interval => Some(self.shared.options.sync_interval),
@@ -246,14 +246,14 @@ impl Committer {
         CommitterView { shared, pending, buckets, tokens, updates: *updates }
     }
 
-    /// Those of `named` that no record has named yet.
-    fn unborn_packs(&self, named: &[PackId]) -> Vec<PackId> {
+    /// The packs among `named` that no record has named yet.
+    fn unrecorded_packs(&self, named: &[PackId]) -> Vec<PackId> {
         if named.is_empty() {
             return Vec::new();
         }
-        let mut unborn = self.shared.packs.unborn();
-        unborn.retain(|pack| named.contains(pack) && !self.births.contains(pack));
-        unborn
+        let mut unrecorded = self.shared.packs.unrecorded();
+        unrecorded.retain(|pack| named.contains(pack) && !self.births.contains(pack));
+        unrecorded
     }
 
     pub(super) fn push_all(&mut self, births: Vec<PackId>, records: Vec<Record>, cause: &Cause) {
@@ -294,9 +294,9 @@ impl Committer {
         self.fresh.push(sequenced);
     }
 
-    /// Makes the round as durable as it has to be and publishes it. `patience` is that of its least patient write,
+    /// Makes the round as durable as it has to be and publishes it. `delay` is the shortest of its writes,
     /// which need not be the one with the strongest mode.
-    fn close_round(&mut self, durability: Durability, patience: Option<Duration>, barrier: bool) {
+    fn close_round(&mut self, durability: Durability, delay: Option<Duration>, barrier: bool) {
         let now = self.shared.clock.monotonic();
         let decided = !self.fresh.is_empty();
         let due = self.deadline.is_some_and(|deadline| deadline <= now);
@@ -320,10 +320,10 @@ impl Committer {
         let outcome = if durability == Durability::Sync && decided || due || full || barrier || short {
             self.flush()
         } else if buffers && (self.batch.len() as u64) < self.append_size() {
-            self.promise(patience.map(|patience| now + patience));
+            self.promise(delay.map(|delay| now + delay));
             Ok(())
         } else {
-            self.append().map(|()| self.promise(patience.map(|patience| now + patience)))
+            self.append().map(|()| self.promise(delay.map(|delay| now + delay)))
         };
         if let Err(error) = outcome {
             self.fail_round(&error);
@@ -360,9 +360,9 @@ impl Committer {
     fn answer(&mut self) {
         self.maintained.drain(..).for_each(|(waiter, answer)| waiter.complete(answer));
         for (waiter, answer) in self.answers.drain(..) {
-            self.asleep.extend(waiter.complete_quietly(answer, &self.times));
+            self.unwoken.extend(waiter.complete_quietly(answer, &self.times));
         }
-        self.asleep.drain(..).for_each(|sink| sink.wake());
+        self.unwoken.drain(..).for_each(|sink| sink.wake());
     }
 
     /// Appends, syncs, publishes, and hands the batches to the index.
@@ -419,7 +419,7 @@ impl Committer {
 
     /// Shows everybody what was decided and not shown yet.
     fn publish(&mut self) {
-        self.shared.quotas.standings.begin();
+        self.shared.quotas.published.begin();
         let records = self.fresh.iter().map(|record| (record.sequence, &record.record));
         if self.shared.catalog.publish(records, &self.pending, &self.buckets, std::mem::take(&mut self.moved)) {
             self.shared.upkeep.request(UpkeepTask::PrefixHashes);

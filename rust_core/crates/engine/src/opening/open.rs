@@ -287,7 +287,7 @@ pub(crate) fn open(options: EngineOptions, environment: Environment) -> Result<O
     let keys = StoreKeys::open(&fs, &data, &*random, new)?;
     let store_id = keys.store_id;
     let log_options = LogOptions {
-        // Packs too are made only once there is a log, and without it all of them would be removed as unborn.
+        // Packs too are made only once there is a log, and without it all of them would be removed as unrecorded.
         established: keys.established || !fs.list(&chunk_dir)?.is_empty(),
         dir: log_dir,
         store_id,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::changes::Changes;
-use super::standing::{OF_BUCKET, OF_OWNER, Standing, Standings};
+use super::published::{OF_BUCKET, OF_OWNER, PublishedUsage, QuotaUsage};
 use crate::commit::view::CommitterView;
 use orcas_base::error::Result;
 use orcas_catalog::BucketTable;
@@ -28,7 +28,7 @@ pub(crate) struct QuotaLedger {
 /// The part of `sums` that is published.
 #[derive(Default)]
 struct Shown {
-    standing: Option<Arc<Standing>>,
+    usage: Option<Arc<QuotaUsage>>,
     /// Changed since.
     buckets: Vec<BucketId>,
     owners: Vec<Bytes>,
@@ -81,26 +81,27 @@ impl QuotaLedger {
     }
 
     /// Shows what is held. Everything that was decided is published.
-    pub fn show(&mut self, standings: &Standings) {
-        let Shown { standing, buckets, owners, anew } = &mut self.shown;
+    pub fn show(&mut self, published: &PublishedUsage) {
+        let Shown { usage, buckets, owners, anew } = &mut self.shown;
         if std::mem::take(anew) {
             buckets.clear();
             owners.clear();
-            let shown = self.sums.as_ref().map(|sums| Arc::new(Standing::new(sums.buckets.iter(), sums.owners.iter())));
-            if shown.is_some() || standing.is_some() {
-                standing.clone_from(&shown);
-                standings.show(shown);
+            let shown =
+                self.sums.as_ref().map(|sums| Arc::new(QuotaUsage::new(sums.buckets.iter(), sums.owners.iter())));
+            if shown.is_some() || usage.is_some() {
+                usage.clone_from(&shown);
+                published.show(shown);
             }
         }
-        if let (Some(standing), Some(sums)) = (standing, &self.sums) {
+        if let (Some(usage), Some(sums)) = (usage, &self.sums) {
             for bucket in buckets.drain(..) {
-                standing.set_bucket(bucket, sums.buckets.get(&bucket).copied().unwrap_or_default());
+                usage.set_bucket(bucket, sums.buckets.get(&bucket).copied().unwrap_or_default());
             }
             for owner in owners.drain(..) {
-                standing.set_owner(&owner, sums.owners.get(&owner).copied().unwrap_or_default());
+                usage.set_owner(&owner, sums.owners.get(&owner).copied().unwrap_or_default());
             }
         }
-        standings.end();
+        published.end();
     }
 
     pub fn is_counted(&self) -> bool {

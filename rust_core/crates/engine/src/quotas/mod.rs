@@ -1,6 +1,6 @@
 //! Quotas of buckets and owners, in the step that orders writes: `ledger` says what each holds as of everything
 //! decided, `changes` what the records of a decision change about that, `requests` sets and shows quotas, `room`
-//! refuses early what `standing` says cannot fit.
+//! refuses early what `published` says cannot fit.
 //!
 //! Invariants. Without a quota nothing is counted. The ledger begins with the counts of the index, when that has
 //! everything that was decided, and follows the decisions from there. A failed batch, or a change that brings objects
@@ -9,9 +9,9 @@
 
 mod changes;
 mod ledger;
+mod published;
 mod requests;
 mod room;
-mod standing;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,5 +30,5 @@ pub(super) use ledger::{Change, QuotaLedger};
 pub(super) struct Quotas {
     /// The quotas of owners. Replaced as a whole.
     pub owners: RwLock<Arc<HashMap<Bytes, Quota>>>,
-    pub standings: standing::Standings,
+    pub published: published::PublishedUsage,
 }

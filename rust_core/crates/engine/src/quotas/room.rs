@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::super::handle::Handle;
 use super::changes::Lengths;
-use super::standing::{OF_BUCKET, OF_OWNER};
+use super::published::{OF_BUCKET, OF_OWNER};
 use orcas_base::error::Result;
 use orcas_catalog::{ListParts, NewerChanges};
 use orcas_decide::{Failure, Held, Quota, QuotaOf, Refusal};
@@ -68,7 +68,7 @@ impl Handle {
         let version = matches!(adds, Addition::Object(_)) && replaced.is_none();
         let by = Held { bytes: bytes.cast_signed() - replaced.unwrap_or(0).cast_signed(), versions: version.into() };
         let checked = limits.iter().try_for_each(|(quota, held, of)| quota.check(*held, by, *of));
-        if self.shared.quotas.standings.is_of(moment) { checked } else { Ok(()) }
+        if self.shared.quotas.published.is_of(moment) { checked } else { Ok(()) }
     }
 
     /// The limits of this bucket that `bytes` and a version more might exceed, and the moment at which they did.
@@ -77,10 +77,10 @@ impl Handle {
             // The null version that it replaces need not be the one that it extends.
             return None;
         }
-        let (standing, moment) = self.shared.quotas.standings.latest()?;
-        let of_bucket = standing.bucket(bucket.id).map(|held| (self.quota(bucket.id), held, OF_BUCKET));
+        let (usage, moment) = self.shared.quotas.published.latest()?;
+        let of_bucket = usage.bucket(bucket.id).map(|held| (self.quota(bucket.id), held, OF_BUCKET));
         let quota_of_owner = self.shared.quotas.owners.read().get(&bucket.owner).copied();
-        let of_owner = quota_of_owner.zip(standing.owner(&bucket.owner)).map(|(quota, held)| (quota, held, OF_OWNER));
+        let of_owner = quota_of_owner.zip(usage.owner(&bucket.owner)).map(|(quota, held)| (quota, held, OF_OWNER));
         let limits: Vec<Limit> = of_bucket.into_iter().chain(of_owner).collect();
         let most = Held { bytes: bytes.cast_signed(), versions: 1 };
         limits.iter().any(|(quota, held, of)| quota.check(*held, most, *of).is_err()).then_some((limits, moment))

@@ -52,7 +52,7 @@ impl Handle {
 pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
     let mut reclaimer = Reclaimer::new(Arc::clone(shared), logs, Arc::clone(&shared.reclaim.done));
     let mut tidied = shared.clock.monotonic();
-    let mut told = (Reclaimed::default(), tidied);
+    let mut logged = (Reclaimed::default(), tidied);
     loop {
         let now = shared.clock.monotonic();
         if now.saturating_sub(tidied) >= TIDY_AFTER {
@@ -64,7 +64,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
             reclaimer.unlimited();
             reclaimer.end_renewal();
             shared.reclaim.queue.done();
-            log_summary(shared, &mut told.0);
+            log_summary(shared, &mut logged.0);
             // The receiver may have been dropped.
             let _ = request.answer.send(answer);
         }
@@ -72,9 +72,9 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
         let pause = match reclaimer.step(&limits) {
             Ok(Step::Idle) => {
                 shared.reclaim.queue.note_failure(None);
-                if now.saturating_sub(told.1) >= PROGRESS_INTERVAL {
-                    told.1 = now;
-                    log_summary(shared, &mut told.0);
+                if now.saturating_sub(logged.1) >= PROGRESS_INTERVAL {
+                    logged.1 = now;
+                    log_summary(shared, &mut logged.0);
                 }
                 IDLE_PAUSE
             }
@@ -90,17 +90,17 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
             }
         };
         if !shared.reclaim.queue.wait(pause) {
-            return log_summary(shared, &mut told.0);
+            return log_summary(shared, &mut logged.0);
         }
     }
 }
 
-/// Says in the log what was freed since `told`.
-fn log_summary(shared: &EngineState, told: &mut Reclaimed) {
+/// Says in the log what was freed since `logged`.
+fn log_summary(shared: &EngineState, logged: &mut Reclaimed) {
     let total = *shared.reclaim.done.lock();
-    let Reclaimed { blobs, condemned_bytes, punched_bytes, moved_bytes, log_files, packs } = total.since(*told);
-    if total.since(*told).freed() {
-        *told = total;
+    let Reclaimed { blobs, condemned_bytes, punched_bytes, moved_bytes, log_files, packs } = total.since(*logged);
+    if total.since(*logged).freed() {
+        *logged = total;
         tracing::info!(blobs, condemned_bytes, punched_bytes, moved_bytes, log_files, packs, "Space was reclaimed");
     }
 }

@@ -63,7 +63,7 @@ pub struct Conn {
     /// The certificate that the client has shown, if it was verified.
     certificate: OnceLock<Box<[u8]>>,
     /// A body is arriving whose sender is not known: it is read in small steps, for which hyper keeps its buffer small.
-    is_of_stranger: AtomicBool,
+    is_unverified: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -132,7 +132,7 @@ impl Conn {
             socket,
             carrier: None,
             certificate: OnceLock::new(),
-            is_of_stranger: AtomicBool::new(false),
+            is_unverified: AtomicBool::new(false),
             state: Mutex::default(),
         })
     }
@@ -159,8 +159,8 @@ impl Conn {
     /// The state of a new stream of this connection.
     pub fn open_stream(self: &Arc<Self>) -> Arc<Self> {
         let (socket, carrier) = (Arc::clone(&self.socket), Some(Arc::clone(self)));
-        let (certificate, is_of_stranger) = Default::default();
-        let stream = Arc::new(Self { socket, carrier, certificate, is_of_stranger, state: Mutex::default() });
+        let (certificate, is_unverified) = Default::default();
+        let stream = Arc::new(Self { socket, carrier, certificate, is_unverified, state: Mutex::default() });
         let mut state = self.state.lock();
         state.stage = Stage::Busy;
         if let Some(streams) = &mut state.streams {
@@ -288,7 +288,7 @@ impl Conn {
 
     /// A request begins. Returns what the lines of its head say.
     pub fn begin(&self, is_head_request: bool) -> Lines {
-        self.set_of_stranger(false);
+        self.set_unverified(false);
         let mut state = self.state.lock();
         state.stage = Stage::Busy;
         (state.received, state.seen, state.behind) = (0, 0, 0.0);
@@ -334,12 +334,12 @@ impl Conn {
     }
 
     /// The sender of the present body is not known yet.
-    pub fn is_of_stranger(&self) -> bool {
-        self.is_of_stranger.load(Ordering::Relaxed)
+    pub fn is_unverified(&self) -> bool {
+        self.is_unverified.load(Ordering::Relaxed)
     }
 
-    pub fn set_of_stranger(&self, is_of_stranger: bool) {
-        self.is_of_stranger.store(is_of_stranger, Ordering::Relaxed);
+    pub fn set_unverified(&self, is_unverified: bool) {
+        self.is_unverified.store(is_unverified, Ordering::Relaxed);
     }
 
     /// Whether nothing of an answer is on its way, so that what is sent next begins with a status line.

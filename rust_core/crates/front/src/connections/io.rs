@@ -21,7 +21,8 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The first bytes of an answer to a request that cannot be parsed.
 const BARE_ERROR: &[u8] = b"HTTP/1.1 4";
 
-/// Bytes of a stranger's body that are read at once. hyper makes its buffer larger when a read has filled 8 KiB.
+/// Bytes of a body from an unverified sender that are read at once. hyper makes its buffer larger when a read has filled
+/// 8 KiB.
 const STEP: usize = 4096;
 
 /// A socket that several may look at.
@@ -124,7 +125,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Io<S> {
             return if taken == 0 { Poll::Pending } else { Poll::Ready(Ok(())) };
         }
         let before = buffer.filled().len();
-        if self.conn.is_of_stranger() {
+        if self.conn.is_unverified() {
             let mut step = [0; STEP];
             let mut read = ReadBuf::new(&mut step[..STEP.min(buffer.remaining())]);
             ready!(Pin::new(&mut self.stream).poll_read(context, &mut read))?;

@@ -121,7 +121,7 @@ fn a_stop_ends_idle_connections_and_waits_for_requests() {
     busy.send(&server.sign("PUT", "/bucket/late", "", &[("expect", "100-continue")], 5));
     assert_eq!(busy.read("PUT").status, 100);
     std::thread::scope(|scope| {
-        let stopped = scope.spawn(|| server.front.stop(super::PATIENCE).unwrap());
+        let stopped = scope.spawn(|| server.front.stop(super::TIMEOUT).unwrap());
         assert_eq!(idle.rest(), "");
         busy.send(b"hello");
         let answer = busy.read("PUT");

@@ -12,7 +12,7 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
 use super::passing::accept;
-use super::{PATIENCE, Server};
+use super::{Server, TIMEOUT};
 
 /// The pieces of a body, the last one first; and whether it has an end.
 struct Pieces(Vec<Bytes>, bool);
@@ -44,7 +44,7 @@ fn with_client<T>(server: &Server, talk: impl AsyncFnOnce(SendRequest<Pieces>) -
         let stream = tokio::net::TcpStream::connect(address).await.unwrap();
         let (sender, connection) = Builder::new(TokioExecutor::new()).handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        tokio::time::timeout(PATIENCE, talk(sender)).await.unwrap()
+        tokio::time::timeout(TIMEOUT, talk(sender)).await.unwrap()
     })
 }
 
@@ -178,7 +178,7 @@ fn an_answer_without_an_end_does_not_delay_a_stop() {
             let mut body = sender.clone().send_request(request.unwrap()).await.unwrap().into_body();
             let mut next = async || std::future::poll_fn(|task| std::pin::Pin::new(&mut body).poll_frame(task)).await;
             assert_eq!(next().await.unwrap().unwrap().into_data().unwrap(), b"hello"[..]);
-            scope.spawn(|| server.front.stop(PATIENCE).unwrap());
+            scope.spawn(|| server.front.stop(TIMEOUT).unwrap());
             assert!(next().await.is_some_and(|frame| frame.is_err()));
         });
     });
@@ -202,8 +202,8 @@ const END_HEADERS: u8 = 4;
 impl Raw {
     fn connect(server: &Server) -> Self {
         let stream = TcpStream::connect(server.listener.local_addr().unwrap()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         let mut raw = Self { stream };
         // It may come in pieces.
         raw.stream.set_nodelay(true).unwrap();

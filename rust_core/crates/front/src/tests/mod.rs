@@ -25,7 +25,7 @@ use orcas_sigv4::Signer;
 
 const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 /// Against a hang only.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Server {
     front: Front,
@@ -99,7 +99,7 @@ impl Server {
 
     fn connect(&self) -> Client {
         let stream = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Client { stream, buffer: Vec::new() }
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::collect::Collector;
-use crate::logs::{Entry, LogCheck, Parcel};
+use crate::logs::{Entry, EntryGroup, LogCheck};
 use crate::present::{Copied, private_options};
 use crate::{FindingKind, Phase};
 use orcas_base::error::{Error, Result};
@@ -56,11 +56,11 @@ pub(crate) fn replay(
             tell_of_gap(collector, gap, last.saturating_add(1).min(gap.until));
         }
     };
-    let last = check.run(&inspection.pieces, threads, &mut begin, &mut |parcel| {
+    let last = check.run(&inspection.pieces, threads, &mut begin, &mut |group| {
         if let Some(Ok(tail)) = &mut tail {
-            tail.take(&parcel);
+            tail.take(&group);
         }
-        fresh.take(&parcel);
+        fresh.take(&group);
         Ok(())
     })?;
     if let Some(gap) = &inspection.gap {
@@ -126,14 +126,14 @@ impl Follower {
         self.writer.begin_bulk()
     }
 
-    /// Applies the parcel at once; what is already there is passed over.
-    fn take(&mut self, parcel: &Parcel) {
-        if self.failed.is_some() || parcel.position.sequence <= self.after {
+    /// Applies the group at once; what is already there is passed over.
+    fn take(&mut self, group: &EntryGroup) {
+        if self.failed.is_some() || group.position.sequence <= self.after {
             return;
         }
-        let entries = parcel.entries.iter().filter(|entry| entry.sequence > self.after);
+        let entries = group.entries.iter().filter(|entry| entry.sequence > self.after);
         let applied: Vec<Applied<'_>> = entries.map(as_applied).collect();
-        self.failed = self.writer.apply(&applied, &parcel.position.encode()).err();
+        self.failed = self.writer.apply(&applied, &group.position.encode()).err();
     }
 
     /// Why it did not follow to the end, if it did not.

@@ -154,7 +154,7 @@ impl Search<'_> {
     /// what was lost. Packs whose birth was lost are born again.
     fn chunks(&mut self, source: &Source<'_>, place: (&Arc<dyn FileSystem>, &PackOptions)) -> Result<()> {
         let born: BTreeSet<PackId> = self.index.read()?.packs()?.into_iter().collect();
-        let mut unborn = BTreeSet::new();
+        let mut unrecorded = BTreeSet::new();
         let mut wanted: BTreeMap<[u8; 32], Vec<Wanted>> = BTreeMap::new();
         let mut after = 0;
         loop {
@@ -174,7 +174,7 @@ impl Search<'_> {
                         wanted.entry(fingerprint).or_default().push(chunk);
                     }
                 } else if !born.contains(&pack) {
-                    unborn.insert(pack);
+                    unrecorded.insert(pack);
                 }
             }
         }
@@ -197,12 +197,12 @@ impl Search<'_> {
                     moves.push(ChunkMove { blob: *blob, to });
                     self.gone.remove(blob);
                     if !born.contains(pack) {
-                        unborn.insert(*pack);
+                        unrecorded.insert(*pack);
                     }
                 }
             }
         }
-        self.records.extend(unborn.into_iter().map(|pack| Record::CreatePack { pack }));
+        self.records.extend(unrecorded.into_iter().map(|pack| Record::CreatePack { pack }));
         self.records.extend(moves.chunks(MOVES_MAX).map(|moves| Record::MoveChunks { moves: moves.to_vec() }));
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::accounting::metering::UsageMeter;
 use crate::accounting::traced::TracedQueue;
 use orcas_admission::ingress::now_ms;
 use orcas_engine::Usage;
-use orcas_telemetry::access_log::parcels::{Deliveries, Due, LogObject};
+use orcas_telemetry::access_log::batches::{Deliveries, Due, LogObject};
 use orcas_telemetry::access_log::queue::LineQueue;
 
 pub struct Observation {

@@ -13,8 +13,8 @@ use orcas_requests::request::Request;
 use orcas_s3::Operation;
 use orcas_s3::bucket_logging::BucketLogging;
 use orcas_sigv4::claims_nobody;
+use orcas_telemetry::access_log::batches::Destination;
 use orcas_telemetry::access_log::note::Auth;
-use orcas_telemetry::access_log::parcels::Destination;
 use orcas_telemetry::access_log::record::{AccessRecord, millis};
 use orcas_telemetry::metrics::requests::Finished;
 

@@ -53,7 +53,7 @@ impl Operation for ReadPage {
 /// The bucket of a page, and its website.
 ///
 /// # Errors
-/// `NoSuchWebsiteConfiguration`, also for a bucket that does not exist, because strangers are not told which do;
+/// `NoSuchWebsiteConfiguration`, also for a bucket that does not exist, because visitors must not learn which do;
 /// `AccessDenied` if the public access block of the bucket forbids that everybody reads it.
 fn website_of(context: &RequestContext<'_>) -> Result<(Arc<Bucket>, Arc<Website>), S3Error> {
     let RequestContext { access, target, .. } = context;

@@ -26,7 +26,7 @@ pub const GRANT_HEADERS: [(&str, Permission); 5] = [
 ];
 const CANNED: &str = "x-amz-acl";
 
-/// Who owns a bucket or an object, and what it gives to others.
+/// The owner of a bucket or an object, and the grants to others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acl {
     /// A canonical id.
@@ -45,9 +45,9 @@ pub enum Grantee {
     /// The account with this canonical id.
     Account(String),
     Everybody,
-    /// Everybody who signs.
+    /// Everybody who signs requests.
     Signers,
-    /// What delivers access logs.
+    /// The service that delivers access logs.
     LogDelivery,
 }
 
@@ -77,7 +77,7 @@ impl Permission {
 /// The ACL that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AskedAcl {
-    /// One of the names that S3 has for common lists.
+    /// A name that S3 has for a common list.
     Canned(String),
     Grants(Vec<Grant>),
     /// A whole list, from the body.
@@ -244,7 +244,7 @@ impl Acl {
         })
     }
 
-    /// Whether strangers are given anything.
+    /// Whether the list is public: it gives something to everybody, or to everybody who signs.
     pub fn is_public(&self) -> bool {
         self.grants.iter().any(|grant| matches!(grant.grantee, Grantee::Everybody | Grantee::Signers))
     }

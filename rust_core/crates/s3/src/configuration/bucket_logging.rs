@@ -14,12 +14,12 @@ const ROOT: &str = "BucketLoggingStatus";
 /// Bytes that a key adds to its prefix, at most: account, region, bucket, date, time and a unique string.
 const ADDED_LEN_MAX: usize = 64 + 1 + 64 + 1 + 63 + 1 + 11 + 20 + 17;
 
-/// Where records of requests to a bucket are delivered.
+/// The configuration of access logs: where records of requests to a bucket are delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BucketLogging {
     pub bucket: String,
     pub prefix: String,
-    /// `None` if the document names no format, which means `Simple`.
+    /// The format of keys; `None` if the document names none, which means `Simple`.
     pub format: Option<KeyFormat>,
     /// Grants to others.
     pub grants: bool,
@@ -33,7 +33,7 @@ pub enum KeyFormat {
     ByDelivery,
 }
 
-/// What the key of a delivered object is made of, besides the configuration.
+/// The parts of the key of a delivered object, besides the configuration.
 pub struct Delivered<'a> {
     pub account: &'a str,
     pub region: &'a str,

@@ -17,7 +17,7 @@ const ID_LEN_MAX: usize = 255;
 const ASKED_HEADERS_MAX: usize = 100;
 /// The methods that a rule can allow.
 const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
-/// What an answer depends on when the bucket has rules.
+/// The headers on which an answer depends when the bucket has rules.
 pub const VARY: &str = "Origin, Access-Control-Request-Headers, Access-Control-Request-Method";
 
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ struct Rule {
     max_age: Option<i32>,
 }
 
-/// What a cross-origin request says about itself.
+/// The origin, method and headers of a cross-origin request.
 #[derive(Clone, Copy, Debug)]
 pub struct CrossOrigin<'a> {
     pub origin: &'a [u8],

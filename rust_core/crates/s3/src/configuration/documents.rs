@@ -24,11 +24,12 @@ use orcas_record::{DOCUMENT_MAX, DocumentKind};
 /// Bytes of one document, as sent and as stored: the limit of S3 for CORS.
 pub const CONFIGURATION_LEN_MAX: usize = 64 * 1024;
 
-/// What a stored document means for requests. It is made of the document once, and kept with it.
+/// The meaning of a stored document for requests. It is made of the document once, and kept with it.
 pub trait BucketDocument: Sized + Send + Sync + 'static {
     const KIND: DocumentKind;
 
-    /// `None` for a document that cannot be read, and for one that was removed, if that is as if there had been none.
+    /// The meaning; `None` for a document that cannot be read, and for one that was removed, if that is as if there had
+    /// been none.
     fn load(stored: &[u8]) -> Option<Self>;
 }
 
@@ -61,7 +62,7 @@ bucket_documents! {
 pub struct OwnershipControls {
     /// ACLs are disabled, as for a new bucket, which has no document.
     pub disable_acls: bool,
-    /// What is written with the ACL bucket-owner-full-control belongs to the owner of the bucket.
+    /// Objects that are written with the ACL bucket-owner-full-control belong to the owner of the bucket.
     pub prefers_bucket_owner: bool,
 }
 
@@ -74,9 +75,9 @@ impl OwnershipControls {
 
 /// The public access block of a bucket.
 pub struct PublicAccessBlock {
-    /// `BlockPublicAcls`: no ACL is taken that gives strangers anything.
+    /// `BlockPublicAcls`: no public ACL is taken.
     pub blocks_public_acls: bool,
-    /// `IgnorePublicAcls`: what ACLs give strangers does not count.
+    /// `IgnorePublicAcls`: public grants of ACLs do not count.
     pub ignores_public_acls: bool,
     /// `BlockPublicPolicy`: no policy is taken that allows everybody something.
     pub blocks_public_policy: bool,
@@ -85,7 +86,7 @@ pub struct PublicAccessBlock {
 }
 
 impl PublicAccessBlock {
-    /// That of a new bucket, which has no document, and of one whose document cannot be read.
+    /// The block of a new bucket, which has no document, and of one whose document cannot be read.
     pub const EVERYTHING: Self = Self::of_set([true; 4]);
 
     /// In the order of `PUBLIC_ACCESS_BLOCKS`.
@@ -115,7 +116,7 @@ impl PublicAccessBlock {
 /// The policy of a bucket.
 pub struct BucketPolicy {
     pub policy: Policy,
-    /// It allows everybody something.
+    /// The policy allows everybody something.
     pub is_public: bool,
 }
 
@@ -127,7 +128,7 @@ impl BucketPolicy {
     }
 }
 
-/// What GetBucketPolicyStatus answers.
+/// The answer of GetBucketPolicyStatus.
 pub fn policy_status(is_public: bool) -> Vec<u8> {
     document("PolicyStatus", |xml| xml.boolean("IsPublic", is_public))
 }

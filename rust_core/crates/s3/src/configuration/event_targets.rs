@@ -8,21 +8,21 @@ pub struct EventTarget {
     pub kind: String,
 }
 
-/// What the server has to send events to.
+/// The targets to which the server can send events.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a> {
     pub region: &'a str,
-    /// `None`: the client wants destinations not to be checked.
+    /// The known targets; `None`: the client wants destinations not to be checked.
     pub known: Option<&'a [EventTarget]>,
 }
 
-/// What stands for the event bus: notifications name it without an ARN.
+/// The stand-in for the ARN of the event bus, which notifications name without one.
 pub const EVENT_BUS: &str = "arn:aws:events";
 
 /// The kinds that an ARN can name.
 const KINDS: [&str; 3] = ["webhook", "kafka", "nats"];
 
-/// What an ARN says of a target.
+/// The parts of the ARN of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named<'a> {
     pub region: &'a str,

@@ -16,7 +16,7 @@ use orcas_events::{Event, EventNames};
 
 pub const ROOT: &str = "NotificationConfiguration";
 const BUS: &str = "EventBridgeConfiguration";
-/// What S3 sends to the event bus, as far as there are such events here.
+/// The events that S3 sends to the event bus, as far as there are such events here.
 const BUS_EVENTS: [&str; 5] =
     ["s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:LifecycleExpiration:*", "s3:ObjectTagging:*", "s3:ObjectAcl:Put"];
 const RULES_MAX: usize = 100;
@@ -174,7 +174,7 @@ impl Kind {
     }
 }
 
-/// One notification, as it is sent and shown.
+/// A notification, as it is sent and shown.
 #[derive(Debug)]
 struct Rule {
     kind: Kind,

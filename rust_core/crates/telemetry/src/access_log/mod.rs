@@ -2,8 +2,8 @@
 //!
 //! Nothing here waits: a line for which the queue has no room is only counted. No line has a secret or a signature.
 
+pub mod batches;
 pub mod note;
-pub mod parcels;
 pub mod queue;
 pub mod record;
 mod server_log;

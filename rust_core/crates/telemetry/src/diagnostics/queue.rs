@@ -111,7 +111,7 @@ impl Queue {
         let ended = state.ended;
         for rate in state.kinds.values_mut() {
             if rate.suppressed > 0 && (ended || now.saturating_duration_since(rate.seen) >= QUIET) {
-                diagnostics.extend(rate.told());
+                diagnostics.extend(rate.summary());
             }
         }
         match std::mem::take(&mut state.lost) {
@@ -141,7 +141,7 @@ impl Rate {
     }
 
     /// How many were left out, as a diagnostic of the same kind.
-    fn told(&mut self) -> Option<Diagnostic> {
+    fn summary(&mut self) -> Option<Diagnostic> {
         let passed = self.passed.as_ref()?;
         let suppressed = std::mem::take(&mut self.suppressed);
         let message = format!("{suppressed} more like '{}' were not logged", passed.message);

@@ -9,7 +9,7 @@ use super::families as of;
 use super::process::{Process, ProcessMetrics};
 use super::requests::RequestMetrics;
 use super::tasks::add_tasks;
-use crate::access_log::parcels::Deliveries;
+use crate::access_log::batches::Deliveries;
 use crate::access_log::queue::LineQueue;
 use orcas_base::per_thread::PerThread;
 use orcas_bodies::budget::Budget;

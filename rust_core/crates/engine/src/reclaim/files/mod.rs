@@ -165,7 +165,7 @@ impl Reclaimer {
 
     /// Removes a pack that was idle, and not born, before a barrier.
     pub(crate) fn discard(&mut self, pack: PackId) -> Result<()> {
-        if !self.shared.packs.unborn().contains(&pack) {
+        if !self.shared.packs.unrecorded().contains(&pack) {
             // From now on it is a pack like any other.
             return Ok(());
         }

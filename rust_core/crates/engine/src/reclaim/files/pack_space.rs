@@ -53,7 +53,7 @@ pub(crate) fn choose(
             best = Some((gain, if idle { task } else { PackTask::Close(pack.pack) }));
         }
     }
-    for pack in shared.packs.unborn().into_iter().filter(|pack| !passed(*pack) && shared.packs.is_idle(*pack)) {
+    for pack in shared.packs.unrecorded().into_iter().filter(|pack| !passed(*pack) && shared.packs.is_idle(*pack)) {
         let gain = files.iter().find(|file| file.pack == pack).map_or(0, |file| file.allocated);
         if best.is_none_or(|(most, _)| gain > most) {
             best = Some((gain, PackTask::Discard(pack)));

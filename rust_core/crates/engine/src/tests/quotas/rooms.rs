@@ -156,22 +156,22 @@ fn nothing_is_refused_between_two_moments() {
     let bucket = steps.bucket("b");
     limit(&mut steps, &bucket, Some(1_000), None);
     put(&mut steps, &bucket, "k", 1_000);
-    let standings = &steps.shared().quotas.standings;
-    let (_, before) = standings.latest().unwrap();
+    let published = &steps.shared().quotas.published;
+    let (_, before) = published.latest().unwrap();
     let is_refused = || {
         let early = refused(&steps, &bucket, &object("k"), 1_001).is_some();
         assert_eq!(steps.handle().try_check_room(&bucket, &object("k"), 1_001).is_err(), early);
         early
     };
-    assert!(is_refused() && standings.is_of(before));
-    standings.begin();
-    assert!(!is_refused() && !standings.is_of(before));
-    standings.end();
-    assert!(is_refused() && !standings.is_of(before));
+    assert!(is_refused() && published.is_of(before));
+    published.begin();
+    assert!(!is_refused() && !published.is_of(before));
+    published.end();
+    assert!(is_refused() && !published.is_of(before));
     // A round that published nothing.
-    let (_, after) = standings.latest().unwrap();
-    standings.end();
-    assert!(standings.is_of(after));
+    let (_, after) = published.latest().unwrap();
+    published.end();
+    assert!(published.is_of(after));
 }
 
 /// A client deletes what another one is about to replace, between the two looks at what is held and at what goes.

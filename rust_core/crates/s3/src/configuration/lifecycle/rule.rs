@@ -1,4 +1,4 @@
-//! One rule of a lifecycle configuration: its element, read and written in the form in which it was sent.
+//! A rule of a lifecycle configuration: its element, read and written in the form in which it was sent.
 
 use std::borrow::Cow;
 

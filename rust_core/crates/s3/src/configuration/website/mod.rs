@@ -21,7 +21,7 @@ const RULES_MAX: usize = 50;
 /// Bytes of a host name, with a port and a path.
 const HOST_LEN_MAX: usize = 1024;
 
-/// What a bucket answers as a website.
+/// The website of a bucket: pages, or a redirection of all requests.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Website {
     /// Sends every request to another host.
@@ -37,7 +37,7 @@ pub struct Elsewhere {
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pages {
-    /// What a key that is empty or ends with `/` is completed with.
+    /// The name that completes a key that is empty or ends with `/`.
     index: String,
     /// The object that is sent where another is missing.
     error: Option<String>,
@@ -59,7 +59,7 @@ struct Rule {
     protocol: Option<Protocol>,
     host: Option<String>,
     key: Option<NewKey>,
-    /// Of the redirection.
+    /// The status code of the redirection.
     code: Option<u16>,
 }
 

@@ -1,6 +1,7 @@
-//! What buckets and owners with a quota hold as of what is published, for whoever asks before a decision. Only the
-//! committer changes it, once per round. A reader waits for nobody while the same buckets and owners have quotas. If it
-//! also reads what is published, it can tell whether both are of one moment: the number of rounds is odd in between.
+//! The bytes and versions that buckets and owners with a quota hold as of what is published, for whoever asks before a
+//! decision. Only the committer changes them, once per round. A reader waits for nobody while the same buckets and
+//! owners have quotas. If it also reads what is published, it can tell whether both are of one moment: the number of
+//! rounds is odd in between.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,18 +25,18 @@ struct Shown {
 
 /// The bytes and versions of everybody with a quota. Made anew when others have one; the numbers change in place.
 #[derive(Default)]
-pub(crate) struct Standing {
+pub(crate) struct QuotaUsage {
     buckets: HashMap<BucketId, Shown>,
     owners: HashMap<Bytes, Shown>,
 }
 
-/// The standing that the committer has shown last, if it knows what is held.
+/// The usage that the committer has shown last, if it knows what is held.
 #[derive(Default)]
-pub(crate) struct Standings {
+pub(crate) struct PublishedUsage {
     known: AtomicBool,
     /// Odd from before something is published until what is held is shown.
     rounds: AtomicU64,
-    latest: RwLock<Option<Arc<Standing>>>,
+    latest: RwLock<Option<Arc<QuotaUsage>>>,
 }
 
 impl Shown {
@@ -53,7 +54,7 @@ impl Shown {
     }
 }
 
-impl Standing {
+impl QuotaUsage {
     pub fn new<'a>(
         buckets: impl Iterator<Item = (&'a BucketId, &'a Held)>,
         owners: impl Iterator<Item = (&'a Bytes, &'a Held)>,
@@ -81,11 +82,11 @@ impl Standing {
     }
 }
 
-impl Standings {
-    pub fn show(&self, standing: Option<Arc<Standing>>) {
-        self.known.store(standing.is_some(), Ordering::Relaxed);
+impl PublishedUsage {
+    pub fn show(&self, usage: Option<Arc<QuotaUsage>>) {
+        self.known.store(usage.is_some(), Ordering::Relaxed);
         // Readers do not wait while the old one is freed.
-        let old = std::mem::replace(&mut *self.latest.write(), standing);
+        let old = std::mem::replace(&mut *self.latest.write(), usage);
         drop(old);
     }
 
@@ -102,14 +103,14 @@ impl Standings {
         }
     }
 
-    /// The standing, unless it is about to change, and the moment for `is_of`.
-    pub fn latest(&self) -> Option<(Arc<Standing>, u64)> {
+    /// The usage, unless it is about to change, and the moment for `is_of`.
+    pub fn latest(&self) -> Option<(Arc<QuotaUsage>, u64)> {
         if !self.known.load(Ordering::Relaxed) {
             return None;
         }
         let moment = self.rounds.load(Ordering::SeqCst);
-        let standing = self.latest.read().clone()?;
-        moment.is_multiple_of(2).then_some((standing, moment))
+        let usage = self.latest.read().clone()?;
+        moment.is_multiple_of(2).then_some((usage, moment))
     }
 
     /// Whether nothing was published since that moment.

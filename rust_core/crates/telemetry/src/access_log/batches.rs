@@ -12,10 +12,10 @@ use orcas_s3::bucket_logging::{BucketLogging, Delivered};
 
 /// Bytes of records of all buckets that may wait.
 const BYTES_MAX: usize = 16 << 20;
-/// The same for one bucket, so that requests to it cannot push out the records of others.
-const PARCEL_MAX: usize = 4 << 20;
+/// Bytes of records of one bucket that may wait, so that requests to it cannot push out the records of others.
+const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Buckets, days and targets that may wait: what each of them needs besides its records is small.
-const PARCELS_MAX: usize = 4096;
+const BATCHES_MAX: usize = 4096;
 
 #[derive(Default)]
 pub struct Deliveries {
@@ -24,7 +24,7 @@ pub struct Deliveries {
 
 #[derive(Default)]
 struct Waiting {
-    parcels: HashMap<Destination, Parcel>,
+    batches: HashMap<Destination, Batch>,
     bytes: usize,
     dropped: u64,
 }
@@ -40,7 +40,7 @@ pub struct Destination {
     pub day_ms: Option<i64>,
 }
 
-struct Parcel {
+struct Batch {
     since: Instant,
     lines: Vec<u8>,
 }
@@ -55,7 +55,7 @@ pub struct LogObject {
     pub content: Vec<u8>,
 }
 
-/// What is taken now.
+/// The rule by which batches are due.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
     /// How long records may wait.
@@ -68,15 +68,15 @@ impl Deliveries {
     /// Adds a record, with its end. Never waits.
     pub fn add(&self, destination: Destination, line: &[u8]) {
         let mut waiting = self.waiting.lock();
-        let held = waiting.parcels.get(&destination).map(|parcel| parcel.lines.len());
-        let crowded = held.is_none() && waiting.parcels.len() >= PARCELS_MAX;
-        if crowded || waiting.bytes + line.len() > BYTES_MAX || held.unwrap_or(0) + line.len() > PARCEL_MAX {
+        let held = waiting.batches.get(&destination).map(|batch| batch.lines.len());
+        let crowded = held.is_none() && waiting.batches.len() >= BATCHES_MAX;
+        if crowded || waiting.bytes + line.len() > BYTES_MAX || held.unwrap_or(0) + line.len() > BATCH_BYTES_MAX {
             waiting.dropped += 1;
             return;
         }
         waiting.bytes += line.len();
-        let new = || Parcel { since: Instant::now(), lines: Vec::new() };
-        waiting.parcels.entry(destination).or_insert_with(new).lines.extend_from_slice(line);
+        let new = || Batch { since: Instant::now(), lines: Vec::new() };
+        waiting.batches.entry(destination).or_insert_with(new).lines.extend_from_slice(line);
     }
 
     /// Counts records that could not be stored.
@@ -89,16 +89,16 @@ impl Deliveries {
         self.waiting.lock().dropped
     }
 
-    /// What is due at `now`, which is `time_ms` milliseconds since 1970.
+    /// The objects that are due at `now`, which is `time_ms` milliseconds since 1970.
     pub fn take(&self, due: Due, now: Instant, time_ms: i64) -> Vec<LogObject> {
         let mut waiting = self.waiting.lock();
-        let is_due = |_: &Destination, parcel: &mut Parcel| {
-            now.saturating_duration_since(parcel.since) >= due.age || parcel.lines.len() >= due.size
+        let is_due = |_: &Destination, batch: &mut Batch| {
+            now.saturating_duration_since(batch.since) >= due.age || batch.lines.len() >= due.size
         };
-        let taken: Vec<_> = waiting.parcels.extract_if(is_due).collect();
-        waiting.bytes -= taken.iter().map(|(_, parcel)| parcel.lines.len()).sum::<usize>();
+        let taken: Vec<_> = waiting.batches.extract_if(is_due).collect();
+        waiting.bytes -= taken.iter().map(|(_, batch)| batch.lines.len()).sum::<usize>();
         drop(waiting);
-        taken.into_iter().map(|(destination, parcel)| destination.object(parcel.lines, time_ms)).collect()
+        taken.into_iter().map(|(destination, batch)| destination.object(batch.lines, time_ms)).collect()
     }
 }
 
@@ -150,13 +150,13 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let deliveries = Deliveries::default();
-        let line = vec![b'x'; PARCEL_MAX];
+        let line = vec![b'x'; BATCH_BYTES_MAX];
         (0..2).for_each(|_| deliveries.add(destination("a", None), &line));
         assert_eq!(deliveries.dropped(), 1);
         ["b", "c", "d", "e"].into_iter().for_each(|bucket| deliveries.add(destination(bucket, None), &line));
         assert_eq!((deliveries.dropped(), deliveries.waiting.lock().bytes), (2, BYTES_MAX));
         let deliveries = Deliveries::default();
-        (0..=PARCELS_MAX).for_each(|day| deliveries.add(destination("a", Some(day as i64)), b"x"));
+        (0..=BATCHES_MAX).for_each(|day| deliveries.add(destination("a", Some(day as i64)), b"x"));
         deliveries.add_dropped(1);
         assert_eq!(deliveries.dropped(), 2);
     }

@@ -83,11 +83,11 @@ def test_versions_whose_order_cannot_be_told_are_refused(moto: Any, tmp_path: Pa
 
 def test_what_one_writer_after_the_other_finds_holds(moto: Any, tmp_path: Path) -> None:
     """moto locks nothing, so that of several writers at once any number may win."""
-    moto.create_bucket(Bucket="photos")
+    moto.create_bucket(Bucket="probed")
     keys = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "key"}
-    line = ("probe", "s3://photos", "--endpoint", moto.meta.endpoint_url, "--json")
+    line = ("probe", "s3://probed", "--endpoint", moto.meta.endpoint_url, "--json")
     done = ran(child_environment() | keys, str(tmp_path), *line)
     verdicts = {each["check"]: each["verdict"] for each in json.loads(done.stdout)["checks"]}
     assert done.returncode == (3 if "does not hold" in verdicts.values() else 0)
     assert {check for check, verdict in verdicts.items() if verdict != "holds"} <= {"create-race", "swap-race"}
-    assert keys_of(moto, "photos") == []
+    assert keys_of(moto, "probed") == []

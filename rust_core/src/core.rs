@@ -1,5 +1,6 @@
 //! The process-wide object behind every request: the open engine and the gateway.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,13 +23,13 @@ use super::requests::{
     accepted_object, piece_object,
 };
 use super::store::{
-    CheckProgress, KeyringKeys, KeyringOptions, Opened, Options, PyKeyring, Report, SalvageReport, ScrubState,
-    environment, environment_with,
+    CheckProgress, CopiedKeys, KeyringKeys, KeyringOptions, Opened, Options, PyKeyring, Report, SalvageReport,
+    ScrubState, environment, environment_with,
 };
 use orcas_base::buffers::release_memory;
 use orcas_base::error::Error;
 use orcas_bodies::problem::Problem;
-use orcas_engine::{Effort, Engine, Replayed, SystemClock, salvage_store};
+use orcas_engine::{Continuation, Effort, Engine, LogPosition, Replayed, Standby, SystemClock, salvage_store};
 use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
 use orcas_fsck::CheckOptions;
 use orcas_gateway::{
@@ -38,6 +39,7 @@ use orcas_gateway::{
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_seal::Secret;
+use orcas_store::ContentKeys;
 
 /// Bodies above this many bytes are processed without the GIL.
 const TAKE_ATTACHED_MAX: usize = 1024;
@@ -69,11 +71,18 @@ pub struct Core {
     responder: Arc<dyn Responder>,
     /// None once closed.
     engine: Mutex<Option<Engine>>,
+    /// What follows the log of another store, and its keys. None unless this is a standby that is open.
+    standby: Mutex<Option<(Standby, Arc<CopiedKeys>)>>,
     replayed: Replayed,
     keyring: Opened,
     /// That of a store in memory, whose tests may set it.
     test_clock: Option<Arc<SystemClock>>,
 }
+
+/// Why a store that is open for salvage refuses changes.
+const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
+/// Why a standby does.
+const STANDBY: &str = "This server is a standby: objects can be read and listed; write to the server that it follows.";
 
 /// From here on content can be sealed, and what is sealed can be read.
 fn use_keys(keyring: &Opened, engine: &Engine) {
@@ -112,7 +121,7 @@ impl Core {
         let test_clock = settings.is_in_memory().then(|| Arc::clone(&clock));
         let engine_options = settings.engine()?;
         let lifecycle_options = settings.lifecycle();
-        let gateway_options = settings.gateway(event_targets, workers, false)?;
+        let gateway_options = settings.gateway(event_targets, workers, None)?;
         let identities = Identities::new(identities.into()).map_err(PyValueError::new_err)?;
         py.detach(|| {
             let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
@@ -141,7 +150,7 @@ impl Core {
     ) -> PyResult<(Self, SalvageReport)> {
         let data = settings.data().to_owned();
         let engine_options = settings.engine()?;
-        let gateway_options = settings.gateway(event_targets, workers, true)?;
+        let gateway_options = settings.gateway(event_targets, workers, Some(SALVAGE))?;
         let identities = Identities::new(identities.into()).map_err(PyValueError::new_err)?;
         let opened = py.detach(|| {
             let owner = bytes::Bytes::copy_from_slice(identities.root().as_bytes());
@@ -153,6 +162,78 @@ impl Core {
         let keyring = py.detach(|| keyring.open(&data, engine.handle().store_id()))?;
         use_keys(&keyring, &engine);
         Ok((Self::over(engine, gateway, keyring, None).map_err(store_error)?, report.into()))
+    }
+
+    /// Opens the copy of a store that is in use elsewhere, for reading. Blocks while the index follows the log.
+    #[staticmethod]
+    fn standby(
+        py: Python<'_>,
+        settings: Options,
+        workers: usize,
+        identities: PyIdentityTables,
+        keyring: KeyringOptions,
+    ) -> PyResult<Self> {
+        let data = settings.data().to_owned();
+        let engine_options = settings.engine()?;
+        let gateway_options = settings.gateway(Vec::new(), workers, Some(STANDBY))?;
+        let identities = Identities::new(identities.into()).map_err(PyValueError::new_err)?;
+        let opened = py.detach(|| {
+            let (engine, standby) = Engine::open_standby(engine_options, environment())?;
+            let gateway = Gateway::new(engine.handle(), gateway_options, identities)?;
+            Ok((engine, standby, gateway))
+        });
+        let (engine, standby, gateway) = opened.map_err(store_error)?;
+        let store = engine.handle().store_id();
+        let keyring = py.detach(|| keyring.open(&data, store))?;
+        let keys = Arc::new(CopiedKeys::new(store));
+        keys.replace(keyring.keyring());
+        engine.handle().keys().set(Arc::clone(&keys) as Arc<dyn ContentKeys>);
+        let core = Self::over(engine, gateway, keyring, None).map_err(store_error)?;
+        *core.standby.lock() = Some((standby, keys));
+        Ok(core)
+    }
+
+    /// Opens the keyring of a standby again: its files are new. Blocks.
+    fn reopen_keyring(&self, py: Python<'_>, data: PathBuf, keyring: KeyringOptions) -> PyResult<()> {
+        py.detach(|| {
+            let opened = keyring.open(&data, self.gateway.engine.store_id())?;
+            if let Some((_, keys)) = &*self.standby.lock() {
+                keys.replace(opened.keyring());
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether the log continues the copy of a standby that ends at a position: true, false, or None if that cannot be
+    /// told any more. Blocks.
+    fn continues(&self, py: Python<'_>, position: Vec<u8>) -> PyResult<Option<bool>> {
+        let Some(at) = LogPosition::decode(&position) else { return Ok(Some(false)) };
+        let found = py.detach(|| self.gateway.engine.continues(&at)).map_err(store_error)?;
+        Ok(match found {
+            Continuation::Yes => Some(true),
+            Continuation::No => Some(false),
+            Continuation::Unknown => None,
+        })
+    }
+
+    /// The log is not rewritten beyond the record that this standby of the store has, for ten minutes.
+    fn hold_log_for(&self, standby: String, has: u64) {
+        self.gateway.engine.hold_log_for(standby, has);
+    }
+
+    /// Publishes what the copy of the log has beyond the last call, and removes the files that were given up when nobody
+    /// reads them any more. Returns the sequence of the last record. Blocks.
+    fn follow(&self, py: Python<'_>, given_up: Vec<String>) -> PyResult<u64> {
+        py.detach(|| match &mut *self.standby.lock() {
+            Some((standby, _)) => standby.follow(given_up),
+            None => Err(Error::Closed),
+        })
+        .map_err(store_error)
+    }
+
+    /// The last record in the index.
+    fn applied_sequence(&self) -> u64 {
+        self.gateway.engine.applied_sequence()
     }
 
     /// Who may sign from now on, and what they may do.
@@ -207,6 +288,7 @@ impl Core {
 
     /// Finishes submitted work, flushes and releases the lock. Blocks. Without effect when called again.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        drop(self.standby.lock().take());
         let engine = self.engine.lock().take();
         let Some(engine) = engine else { return Ok(()) };
         py.detach(|| {
@@ -639,7 +721,8 @@ impl Core {
         let event_loop = Arc::new(EventLoop::new()?);
         let responder = Arc::clone(&event_loop) as Arc<dyn Responder>;
         let replayed = engine.replayed();
-        Ok(Self { gateway, event_loop, responder, engine: Mutex::new(Some(engine)), replayed, keyring, test_clock })
+        let (engine, standby) = (Mutex::new(Some(engine)), Mutex::new(None));
+        Ok(Self { gateway, event_loop, responder, engine, standby, replayed, keyring, test_clock })
     }
 
     fn response<'py>(&self, py: Python<'py>, answer: orcas_gateway::Response) -> PyResult<Bound<'py, PyAny>> {

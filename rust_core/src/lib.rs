@@ -52,6 +52,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<events::EventParser>()?;
     module.add_function(wrap_pyfunction!(events::parse_event_records, module)?)?;
     module.add_function(wrap_pyfunction!(store::check_formats, module)?)?;
+    module.add_function(wrap_pyfunction!(store::chunks_named, module)?)?;
     module.add_function(wrap_pyfunction!(store::check_store, module)?)?;
     module.add_function(wrap_pyfunction!(store::inspect_store, module)?)?;
     module.add_function(wrap_pyfunction!(store::inspect_keyring, module)?)?;

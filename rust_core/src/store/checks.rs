@@ -11,7 +11,7 @@ use super::content_keys::KeyringKeys;
 use super::keyring::{KeyringOptions, Opened, opened_in};
 use super::options::{Options, environment};
 use crate::errors::{StoreError, store_error};
-use orcas_engine::{self as engine, Repaired, ScrubProgress};
+use orcas_engine::{self as engine, LogPosition, Repaired, ScrubProgress};
 use orcas_fsck::{self as fsck, CheckOptions, CheckReport, IndexState};
 use orcas_store::ContentKeys;
 
@@ -328,6 +328,26 @@ pub fn check_formats(py: Python<'_>, data: PathBuf) -> PyResult<()> {
     let fs = environment().fs;
     py.detach(|| fsck::check_formats(&fs, &data).and_then(|()| orcas_keyring::check_formats(&fs, &data)))
         .map_err(|error| StoreError::new_err(format!("{error}{}", error.advice())))
+}
+
+/// Reads a copied log behind the position `from`, or all of it, for what the records behind `after` name in packs: the
+/// position of its end, and names of packs with the bytes to copy. `given_up` are files that count as gone. Blocks.
+#[pyfunction]
+#[expect(clippy::type_complexity, reason = "rows for Python")]
+pub fn chunks_named(
+    py: Python<'_>,
+    data: PathBuf,
+    given_up: Vec<String>,
+    from: Option<Vec<u8>>,
+    after: u64,
+) -> PyResult<(Vec<u8>, Vec<(String, u64, Option<u64>)>)> {
+    py.detach(|| {
+        let from = from.and_then(|bytes| LogPosition::decode(&bytes));
+        let found = orcas_engine::chunks_named(&environment(), &data, &given_up, from.as_ref(), after)?;
+        let ranges = found.ranges.into_iter().map(|(name, (start, end))| (name, start, end)).collect();
+        Ok((found.end.encode().to_vec(), ranges))
+    })
+    .map_err(store_error)
 }
 
 /// Checks a store that is not open, with its keyring if that opens, and changes nothing. Blocks.

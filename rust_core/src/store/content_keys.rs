@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use parking_lot::RwLock;
+
 use orcas_base::error::{Error, KeyFault, Result};
 use orcas_keyring::{KeyError, Keyring};
 use orcas_seal::{
@@ -16,6 +18,60 @@ const MANAGED: &[u8] = b"content:";
 const NAMED: &[u8] = b"named:";
 
 pub struct KeyringKeys(pub Arc<Keyring>);
+
+/// The keys of a standby, whose keyring is another one from time to time. They open what is sealed, and seal nothing.
+pub struct CopiedKeys {
+    store: StoreId,
+    keyring: RwLock<Option<Arc<Keyring>>>,
+}
+
+impl CopiedKeys {
+    pub fn new(store: [u8; 16]) -> Self {
+        Self { store: StoreId(store), keyring: RwLock::new(None) }
+    }
+
+    pub fn replace(&self, keyring: Option<Arc<Keyring>>) {
+        *self.keyring.write() = keyring;
+    }
+
+    fn keyring(&self) -> Result<Arc<Keyring>> {
+        self.keyring.read().clone().ok_or(Error::NoKeyring)
+    }
+}
+
+impl ContentKeys for CopiedKeys {
+    fn store(&self) -> StoreId {
+        self.store
+    }
+
+    fn current(&self, _: &[u8], _: Option<[u8; 16]>) -> Result<Arc<DataKey>> {
+        Err(Error::NoNewKey { reason: "a standby stores nothing".into() })
+    }
+
+    fn at_hand(&self, _: &[u8], _: Option<[u8; 16]>) -> bool {
+        false
+    }
+
+    fn named(&self, name: Option<&str>) -> Result<[u8; 16]> {
+        KeyringKeys(self.keyring()?).named(name)
+    }
+
+    fn check_named(&self, id: [u8; 16]) -> Result<()> {
+        KeyringKeys(self.keyring()?).check_named(id)
+    }
+
+    fn check_key(&self) -> Result<CheckKey> {
+        KeyringKeys(self.keyring()?).check_key()
+    }
+
+    fn by_id(&self, id: DataKeyId) -> Result<Arc<DataKey>> {
+        KeyringKeys(self.keyring()?).by_id(id)
+    }
+
+    fn blob_key(&self, id: DataKeyId, algorithm: Algorithm, seal: SealId) -> Result<Arc<BlobKey>> {
+        KeyringKeys(self.keyring()?).blob_key(id, algorithm, seal)
+    }
+}
 
 fn purpose(owner: &[u8], by: Option<[u8; 16]>) -> Vec<u8> {
     [if by.is_some() { NAMED } else { MANAGED }, owner].concat()

@@ -53,6 +53,15 @@ pub enum Opened {
     Closed(String),
 }
 
+impl Opened {
+    pub fn keyring(&self) -> Option<Arc<Keyring>> {
+        match self {
+            Self::Open(keyring) => Some(Arc::clone(keyring)),
+            Self::Absent | Self::Closed(_) => None,
+        }
+    }
+}
+
 impl KeyringOptions {
     /// Opens the keyring of the store in `dir`. Blocks, for scrypt and for the disk.
     ///

@@ -6,8 +6,10 @@ mod inspect;
 mod keyring;
 mod options;
 
-pub(crate) use checks::{CheckProgress, Report, SalvageReport, ScrubState, check_formats, check_store, repair_store};
-pub(crate) use content_keys::KeyringKeys;
+pub(crate) use checks::{
+    CheckProgress, Report, SalvageReport, ScrubState, check_formats, check_store, chunks_named, repair_store,
+};
+pub(crate) use content_keys::{CopiedKeys, KeyringKeys};
 pub(crate) use inspect::inspect_store;
 pub(crate) use keyring::{KeyringOptions, Opened, PyKeyring, inspect_keyring, read_keyring};
 pub(crate) use options::{Options, environment, environment_with};

@@ -124,11 +124,11 @@ impl Options {
         self,
         event_targets: Vec<(String, String)>,
         workers: usize,
-        salvage: bool,
+        read_only: Option<&'static str>,
     ) -> PyResult<GatewayOptions> {
         Ok(GatewayOptions {
             instant_upload_enabled: self.ref_level()? != RefLevel::Off,
-            salvage,
+            read_only,
             region: self.region,
             strict_region: self.strict_region,
             presign_v2: self.presign_v2,
@@ -149,7 +149,7 @@ impl Options {
             workers,
             dev: self.dev,
             events_listeners_max: self.events_listeners_max,
-            meters_usage: self.usage_interval_sec > 0 && !salvage,
+            meters_usage: self.usage_interval_sec > 0 && read_only.is_none(),
             slow_request: (self.slow_request_ms > 0).then(|| Duration::from_millis(self.slow_request_ms)),
             metrics: self.metrics,
             traces: self.traces_endpoint.map(|_| (self.traces_ratio, self.traces_asked_per_sec)),

@@ -62,8 +62,8 @@ pub struct GatewayOptions {
     pub metrics: bool,
     /// The share of requests that are traced, and how many a second because their callers ask for it. `None`: none is.
     pub traces: Option<(f64, u32)>,
-    /// The store is open for salvage: whatever would change something is refused.
-    pub salvage: bool,
+    /// Why whatever would change something is refused, if the store is open for reading.
+    pub read_only: Option<&'static str>,
 }
 
 impl GatewayOptions {

@@ -149,6 +149,18 @@ impl Catalog {
         wants_refill
     }
 
+    /// Shows what the index has and nothing else: it was replaced by one with later records.
+    pub fn restart(&self, buckets: BucketTable) {
+        let mut overlay = self.overlay.write();
+        overlay.clear();
+        overlay.note_move();
+        overlay.note_merge();
+        drop(overlay);
+        self.kinds_in_use.show(buckets.documents());
+        self.buckets.replace(Arc::new(buckets));
+        self.cache.clear();
+    }
+
     /// The bucket of clients with this name.
     pub fn bucket(&self, name: &[u8]) -> Option<Arc<Bucket>> {
         self.buckets.load().by_name(name).cloned()

@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orcas_fs::Random;
-use orcas_record::PackId;
 use orcas_record::placement::codec;
+use orcas_record::{ChunkLocation, PackId};
 
 pub use examine::{ChunkCheck, ContentSink, ExpectedChunk, PackExamination};
 pub use frames::PackFrame;
@@ -48,6 +48,12 @@ pub struct PackOptions {
     /// Bytes; a pack is larger only if it holds a single chunk that does not fit.
     pub pack_size: u64,
     pub random: Arc<dyn Random>,
+}
+
+/// The pack of a chunk of `length` bytes, and the bytes that it takes there: from, to.
+pub fn place_of(at: ChunkLocation, length: u32) -> (PackId, u64, u64) {
+    let (pack, offset) = codec::chunk_parts(at);
+    (codec::pack(pack), offset, offset + format::frame_length(length))
 }
 
 fn pack_path(dir: &Path, number: u64) -> PathBuf {

@@ -128,6 +128,11 @@ impl Packs {
         Ok(Self::with(fs, options, None, highest.unwrap_or(0) + 1))
     }
 
+    /// Packs for reading only, which another process copies here. None is removed, because the log may come to name it.
+    pub fn copied(fs: Arc<dyn FileSystem>, options: PackOptions) -> Self {
+        Self::with(fs, Arc::new(options), None, 1)
+    }
+
     /// Packs for reading only. `salts` are those of the packs that can be read.
     pub(super) fn salvaged(fs: Arc<dyn FileSystem>, options: PackOptions, salts: HashMap<u64, u32>) -> Self {
         Self::with(fs, Arc::new(options), Some(salts), 1)

@@ -13,7 +13,7 @@ use super::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_catalog::{Catalog, EpochPin, PauseGuard};
 use orcas_fs::Open;
-use orcas_log::{LogPosition, files_up_to};
+use orcas_log::{Continuation, LogPosition, files_up_to};
 use orcas_record::Sequence;
 use orcas_store::KEY_FILES;
 
@@ -53,6 +53,25 @@ impl Handle {
         let end = durable_position(&shared.catalog)?;
         let files = pinned_files(shared, &end)?;
         Ok(BackupPin { store_id: shared.keys.store_id, sequence: end.sequence, files, _pause: pause, _pin: pin })
+    }
+
+    /// Whether the log of this store continues the copy of a standby that ends at `at`. Blocking.
+    ///
+    /// # Errors
+    /// When a file cannot be read, and [`Error::Closed`] for a store that only reads.
+    pub fn continues(&self, at: &LogPosition) -> Result<Continuation> {
+        let logs = self.shared.logs.as_ref().ok_or(Error::Closed)?;
+        logs.continues(at, &self.shared.applies.applied_to())
+    }
+
+    /// The log is not rewritten beyond the record that this standby has, for ten minutes.
+    pub fn hold_log_for(&self, standby: String, has: Sequence) {
+        self.shared.reclaim.hold_for(standby, has, self.shared.clock.monotonic());
+    }
+
+    /// The last record in the index.
+    pub fn applied_sequence(&self) -> Sequence {
+        self.shared.applies.applied_to().sequence
     }
 
     /// Waits until everything acknowledged is durable and in the index. Blocking.

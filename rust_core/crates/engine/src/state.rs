@@ -23,6 +23,7 @@ use orcas_catalog::Catalog;
 use orcas_chunks::Packs;
 use orcas_decide::Failure;
 use orcas_fs::{FileSystem, Random};
+use orcas_log::LogFiles;
 use orcas_store::StoreKeys;
 use orcas_store::ballast::SMALLEST;
 
@@ -44,6 +45,8 @@ pub(super) struct EngineState {
     pub scrub: ScrubStatus,
     pub lifecycle: LifecycleRequests,
     pub index_rebuild: Arc<RebuildRequests>,
+    /// None in a store that only reads.
+    pub logs: Option<LogFiles>,
     pub upkeep: Upkeep,
     pub space: Arc<DiskSpace>,
     pub faults: Arc<Faults>,

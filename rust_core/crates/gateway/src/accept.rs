@@ -25,9 +25,6 @@ use orcas_s3::support::{Understood, check_supported};
 use orcas_s3::{ErrorCode, Named, Operation, S3Error, Target, query};
 use orcas_sigv4::{Authentication, Diagnosis, claimed_signature, explain};
 
-/// The message for writes while a store is open for salvage. The status is not 503, because clients repeat after that.
-const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
-
 /// The parts of a head that are known when it is refused.
 #[derive(Default)]
 struct Resolved {
@@ -149,7 +146,7 @@ impl Gateway {
         }
         let handler = handler.ok_or_else(|| operation.not_implemented())?;
         check_supported(&handler.understood, &context.query, context.headers())?;
-        self.check_not_salvage(operation)?;
+        self.check_changes(operation)?;
         handler.accept(arrival, context).map_err(|Problem { error, fault }| {
             // Whoever may not be allowed to do it once the body was read learns nothing about buckets and objects.
             let error = if context.is_deferred { ErrorCode::AccessDenied.into() } else { error };
@@ -159,10 +156,13 @@ impl Gateway {
         })
     }
 
-    /// Refuses an operation that changes anything while the store is open for salvage.
-    pub(crate) fn check_not_salvage(&self, operation: Operation) -> Result<(), S3Error> {
-        let refused = self.access().options.salvage && operation.changes();
-        if refused { Err(S3Error::with(ErrorCode::AccessDenied, SALVAGE)) } else { Ok(()) }
+    /// Refuses an operation that changes anything in a store that is open for reading. The status is not 503, because
+    /// clients repeat after that.
+    pub(crate) fn check_changes(&self, operation: Operation) -> Result<(), S3Error> {
+        match self.access().options.read_only {
+            Some(why) if operation.changes() => Err(S3Error::with(ErrorCode::AccessDenied, why)),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -222,7 +222,7 @@ impl Address {
             Some(policy) => Policy::parse(policy)?.judge(form, &self.bucket, now_ms)?,
             None => SizeRange::ANY,
         };
-        gateway.check_not_salvage(context.operation)?;
+        gateway.check_changes(context.operation)?;
         let length = self.length.saturating_sub(form.length as u64);
         let after_max = (FORM_DATA_LEN_MAX - form.length) as u64;
         let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use chain::{ClosedLog, CompactedLog, LogFiles, SpareMaker, check_formats, files_up_to, size_at};
+pub use chain::{ClosedLog, CompactedLog, Continuation, LogFiles, SpareMaker, check_formats, files_up_to, size_at};
 pub use compaction::LogCompaction;
 pub use damaged::{
     Counted, Examined, Inspection, LogFault, LogGap, LogPiece, LogRewrite, LogSalvage, OtherLog, SET_ASIDE, Salvaged,
@@ -32,7 +32,7 @@ pub use damaged::{
 };
 pub use encoding::{Batch, BatchFrame, FRAME_PAYLOAD_MAX, FileContext};
 pub use reader::LogReader;
-pub use recovery::{RecoverError, Recovered, recover};
+pub use recovery::{RecoverError, Recovered, follow, recover};
 pub use writer::{Appended, BatchLocation, Log};
 
 use orcas_base::error::Error;
@@ -171,6 +171,11 @@ fn place(path: &Path, offset: u64) -> String {
 
 fn file_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:020}.log"))
+}
+
+/// The log file that has this name; `None` for names that no log file has.
+pub fn log_named(name: &str) -> Option<LogFileId> {
+    file_number(name).map(codec::log_file)
 }
 
 /// The number in the name of a log file. `None` for any other name.

@@ -13,8 +13,8 @@ use orcas_base::error::{Error, Result};
 use orcas_base::sync::Mutex;
 use orcas_base::verifying::verifying;
 use orcas_fs::{File, FileSystem, Open};
-use orcas_record::LogLocation;
 use orcas_record::placement::codec;
+use orcas_record::{LogFileId, LogLocation};
 
 use super::encoding::{
     FRAME_HEADER, FRAME_PAYLOAD_MAX, FileContext, FrameClass, FrameHeader, HEADER_ENCODED, Header, LogKeys,
@@ -166,6 +166,17 @@ impl LogReader {
         }
         buf.copy_from_slice(&blocks[from - first * BLOCK_SIZE..until - first * BLOCK_SIZE]);
         Ok(true)
+    }
+
+    /// Removes a file to which nothing leads any more, of a log that is not open.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove(&self, file: LogFileId) -> Result<()> {
+        let ReaderInner { fs, options, .. } = &*self.inner;
+        fs.remove(&options.path(file))?;
+        self.forget(codec::log_file_number(file));
+        fs.sync_dir(&options.dir)
     }
 
     fn open(&self, number: u64) -> Result<Arc<OpenLog>> {

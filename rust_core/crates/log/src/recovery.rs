@@ -12,7 +12,8 @@ use std::sync::Arc;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_fs::FileSystem;
-use orcas_record::Sequence;
+use orcas_record::placement::codec;
+use orcas_record::{LogFileId, Sequence};
 
 use super::chain::{Link, LogDirectory, Survey};
 use super::encoding::{Batch, BatchFrame, FILE_HEADER, Header};
@@ -56,39 +57,10 @@ pub fn recover(
     visit: Visit<'_>,
 ) -> Result<Recovered, RecoverError> {
     let directory = LogDirectory::new(fs, options);
-    let dir = &directory.options.dir;
     let survey = Survey::take(&directory)?;
     let files = survey.walk(&directory.options)?;
-
-    let mut replay = Replay { durable_end: LogPosition::ORIGIN, watermark: 0, pending: VecDeque::new(), visit };
-    let mut torn_bytes = 0;
-    let mut todo = &files[..];
-    let mut from = None;
-    if let Some(applied) = applied {
-        todo = &files[start_file(&files, &survey, applied, dir)?..];
-        // An index from before a compaction contains things whose deletion the compacted file has dropped, and later
-        // records refer to things that it has dropped. Such an index must be rebuilt from the beginning.
-        if todo.iter().any(|header| matches!(header, Header::Compacted(_))) {
-            return Err(RecoverError::NoMatchingPosition);
-        }
-        from = todo.first().filter(|header| !begins_at(header, applied)).map(|_| applied);
-        replay.watermark = applied.sequence;
-    }
-    for (index, header) in todo.iter().enumerate() {
-        let mut scanner = directory.scanner(header)?;
-        // The header of this file is known to be durable only once one of its batches is.
-        replay.durable_end = header.from().clone();
-        if let Some(applied) = from.take() {
-            seek(&mut scanner, applied, index + 1 == todo.len())?;
-            replay.durable_end = applied.clone();
-        }
-        match todo.get(index + 1) {
-            Some(next) => replay.closed_file(&mut scanner, header, next.from())?,
-            None => torn_bytes = replay.last_file(&mut scanner, header.from().sequence)?,
-        }
-    }
-
-    survey.remove_void(&*directory.fs, dir)?;
+    let (mut replay, torn_bytes) = replay(&directory, &survey, &files, applied, visit)?;
+    survey.remove_void(&*directory.fs, &directory.options.dir)?;
     let mut appended = Vec::new();
     let counting = replay.pending.back().map_or(&replay.durable_end, |last| &last.batch.position);
     let last = files.last().map(|last| {
@@ -110,6 +82,70 @@ pub fn recover(
     }
     let last_sequence = log.position().sequence;
     Ok(Recovered { log, last_sequence, torn_bytes, reappended_batches })
+}
+
+/// Passes the batches after `applied` (all for `None`) to `visit`, in order, up to the last one that the files have, and
+/// changes nothing. Returns where that one ends. For the copy of a log that another process writes: only durable batches
+/// are copied, so all of them count. The files `given_up` are there and count as gone.
+///
+/// # Errors
+/// As of [`recover`].
+pub fn follow(
+    fs: Arc<dyn FileSystem>,
+    options: LogOptions,
+    given_up: &[LogFileId],
+    applied: Option<&LogPosition>,
+    visit: Visit<'_>,
+) -> Result<LogPosition, RecoverError> {
+    let directory = LogDirectory::new(fs, options);
+    let mut survey = Survey::take(&directory)?;
+    given_up.iter().for_each(|file| survey.leave_out(codec::log_file_number(*file)));
+    let files = survey.walk(&directory.options)?;
+    let (Replay { mut durable_end, pending, visit, .. }, _) = replay(&directory, &survey, &files, applied, visit)?;
+    for Scanned { batch, .. } in pending {
+        durable_end = batch.position.clone();
+        visit(batch)?;
+    }
+    Ok(durable_end)
+}
+
+/// Visits the batches of `files` after `applied` that are known to be durable; those behind them are pending. Returns the
+/// bytes of the torn tail as well.
+fn replay<'a>(
+    directory: &LogDirectory,
+    survey: &Survey,
+    files: &[Header],
+    applied: Option<&LogPosition>,
+    visit: Visit<'a>,
+) -> Result<(Replay<'a>, u64), RecoverError> {
+    let mut replay = Replay { durable_end: LogPosition::ORIGIN, watermark: 0, pending: VecDeque::new(), visit };
+    let mut torn_bytes = 0;
+    let mut todo = files;
+    let mut from = None;
+    if let Some(applied) = applied {
+        todo = &files[start_file(files, survey, applied, &directory.options.dir)?..];
+        // An index from before a compaction contains things whose deletion the compacted file has dropped, and later
+        // records refer to things that it has dropped. Such an index must be rebuilt from the beginning.
+        if todo.iter().any(|header| matches!(header, Header::Compacted(_))) {
+            return Err(RecoverError::NoMatchingPosition);
+        }
+        from = todo.first().filter(|header| !begins_at(header, applied)).map(|_| applied);
+        replay.watermark = applied.sequence;
+    }
+    for (index, header) in todo.iter().enumerate() {
+        let mut scanner = directory.scanner(header)?;
+        // The header of this file is known to be durable only once one of its batches is.
+        replay.durable_end = header.from().clone();
+        if let Some(applied) = from.take() {
+            seek(&mut scanner, applied, index + 1 == todo.len())?;
+            replay.durable_end = applied.clone();
+        }
+        match todo.get(index + 1) {
+            Some(next) => replay.closed_file(&mut scanner, header, next.from())?,
+            None => torn_bytes = replay.last_file(&mut scanner, header.from().sequence)?,
+        }
+    }
+    Ok((replay, torn_bytes))
 }
 
 /// Whether `applied` is the position before the first batch of a file. This is the end of the previous file, even if

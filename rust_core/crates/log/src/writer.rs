@@ -13,10 +13,10 @@ use orcas_fs::File;
 use orcas_record::placement::codec;
 use orcas_record::{LogFileId, LogLocation, Sequence};
 
-use super::LogPosition;
 use super::chain::{Link, LogDirectory, LogFiles, SpareMaker, Survey, fill, size_at};
 use super::encoding::{Batch, BatchFrame, COMMIT_FRAME, FILE_HEADER, FileContext, FileHeader, Header};
 use super::reader::LogReader;
+use super::{LogPosition, RecoveredBatch, RecoveredRecord};
 
 /// The place where a batch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,23 @@ pub struct BatchLocation {
 }
 
 impl BatchLocation {
+    /// That of a batch that was read.
+    pub fn of(batch: &RecoveredBatch) -> Self {
+        let first = batch.records.first().map(|record| codec::in_log_parts(record.at));
+        let (file, start) = first.unwrap_or((batch.position.file, batch.position.offset));
+        Self { file, start }
+    }
+
+    /// Where the frame of a record of it is.
+    pub fn frame_of(self, record: &RecoveredRecord) -> BatchFrame {
+        BatchFrame((record.byte() - self.start) as u32)
+    }
+
+    /// The byte of its file.
+    pub fn byte(self) -> u64 {
+        self.start
+    }
+
     /// The location of a record of the batch.
     pub fn record(self, frame: BatchFrame) -> LogLocation {
         codec::in_log(self.file, self.start + u64::from(frame.0))

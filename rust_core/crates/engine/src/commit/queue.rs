@@ -379,6 +379,15 @@ impl ApplyQueue {
         self.changed.notify_all();
     }
 
+    /// While the applier pauses, before it continues with an index that has everything up to `applied`: what waits is
+    /// older.
+    pub fn restart(&self, applied: LogPosition) {
+        let mut batches = self.batches.lock();
+        batches.waiting.clear();
+        (batches.bytes, batches.records, batches.bulk_bytes, batches.bulk_records) = (0, 0, 0, 0);
+        batches.applied = applied;
+    }
+
     /// No other index is coming: an applier that waits for one ends.
     pub fn give_up(&self) {
         let mut batches = self.batches.lock();

@@ -37,7 +37,7 @@ use orcas_fs::scratch::ScratchDir;
 use orcas_fs::{FileSystem, Random};
 use orcas_index::Index;
 use orcas_journal::{JournalFiles, JournalOptions};
-use orcas_log::{LogFiles, LogOptions, LogPosition, LogReader, SpareMaker};
+use orcas_log::{Log, LogFiles, LogOptions, LogPosition, LogReader, SpareMaker};
 use orcas_store::ballast::Ballast;
 use orcas_store::{StoreKeys, closed};
 
@@ -59,15 +59,17 @@ pub struct Engine {
     replayed: Replayed,
     threads: Threads,
     lock: Option<Box<dyn Send + Sync>>,
+    /// Neither opened for salvage nor a standby.
+    took_writes: bool,
     /// The directory of the index of a store that was opened for salvage.
-    scratch: Option<ScratchDir>,
+    _scratch: Option<ScratchDir>,
 }
 
-/// The threads of an open store. A store that was opened for salvage has none.
+/// The threads of an open store. A store that was opened for salvage has none, a standby has two.
 #[derive(Default)]
 struct Threads {
-    /// The committer, then the applier.
-    writing: Vec<JoinHandle<()>>,
+    committer: Option<JoinHandle<()>>,
+    applier: Option<JoinHandle<()>>,
     upkeep: Option<JoinHandle<()>>,
     reclamation: Option<JoinHandle<()>>,
     index_rebuild: Option<JoinHandle<()>>,
@@ -99,13 +101,11 @@ impl Engine {
     pub fn open(options: EngineOptions, environment: Environment) -> Result<Self> {
         let opened = open(options, environment)?;
         let Opened { shared, committer, applier, follower, logs, tasks, lock, replayed } = opened;
-        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
-            let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-            spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))
-        };
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| spawn(name, &shared, run);
         let handle = Handle { shared: Arc::clone(&shared) };
         // If one of its threads cannot be started, dropping it ends those that were.
-        let mut engine = Self { handle, replayed, threads: Threads::default(), lock: Some(lock), scratch: None };
+        let threads = Threads::default();
+        let mut engine = Self { handle, replayed, threads, lock: Some(lock), took_writes: true, _scratch: None };
         let threads = &mut engine.threads;
         let for_tasks = Arc::clone(&shared);
         let upkeep = spawn("orcas-upkeep", Box::new(move || run_upkeep(&for_tasks, &tasks, replayed.unclean)))?;
@@ -118,9 +118,9 @@ impl Engine {
             })
         };
         let commit = watched(EngineState::writing_died, Box::new(move || committer.run()));
-        threads.writing.push(spawn("orcas-commit", commit)?);
+        threads.committer = Some(spawn("orcas-commit", commit)?);
         let apply = watched(EngineState::writing_died, Box::new(move || applier.run()));
-        threads.writing.push(spawn("orcas-apply", apply)?);
+        threads.applier = Some(spawn("orcas-apply", apply)?);
         let (for_reclamation, for_scrub, scrubbed) = (Arc::clone(&shared), Arc::clone(&shared), logs.clone());
         let scrub = Box::new(move || scrub::run(&for_scrub, &scrubbed));
         threads.scrub = Some(spawn("orcas-scrub", watched(|shared| shared.scrub.queue.stop(), scrub))?);
@@ -143,6 +143,29 @@ impl Engine {
         for task in [UpkeepTask::Spare, UpkeepTask::Ballast, UpkeepTask::PrefixHashes] {
             shared.upkeep.request(task);
         }
+        Ok(engine)
+    }
+
+    /// A standby with the threads of its index. Reads only.
+    pub(super) fn following(
+        shared: Arc<EngineState>,
+        applier: Applier,
+        tasks: crossbeam_channel::Receiver<UpkeepTask>,
+        lock: Box<dyn Send + Sync>,
+        replayed: Replayed,
+    ) -> Result<Self> {
+        let handle = Handle { shared: Arc::clone(&shared) };
+        let threads = Threads::default();
+        let mut engine = Self { handle, replayed, threads, lock: Some(lock), took_writes: false, _scratch: None };
+        let watch = Watch { shared: Arc::clone(&shared), died: EngineState::writing_died };
+        let apply = move || {
+            let _watch = watch;
+            applier.run();
+        };
+        let for_tasks = Arc::clone(&shared);
+        let upkeep = move || run_upkeep(&for_tasks, &tasks, true);
+        engine.threads.applier = Some(spawn("orcas-apply", &shared, Box::new(apply))?);
+        engine.threads.upkeep = Some(spawn("orcas-upkeep", &shared, Box::new(upkeep))?);
         Ok(engine)
     }
 
@@ -179,10 +202,9 @@ impl Engine {
     /// [`Error::ReadOnly`] when something acknowledged in a weaker mode than `sync` could not be written.
     pub fn close(mut self) -> Result<()> {
         self.shut();
-        match self.scratch {
-            // One that was opened for salvage never took a write.
-            Some(_) => Ok(()),
-            None => self.handle.shared.faults.check_writable(),
+        match self.took_writes {
+            true => self.handle.shared.faults.check_writable(),
+            false => Ok(()),
         }
     }
 
@@ -200,11 +222,10 @@ impl Engine {
         shared.reclaim.queue.stop();
         join(&mut threads.reclamation);
         shared.intents.close();
-        // The applier's queue is complete when the committer has ended.
-        for thread in threads.writing.drain(..) {
-            let _ = thread.join();
-            shared.applies.close();
-        }
+        join(&mut threads.committer);
+        // Complete when the committer has ended.
+        shared.applies.close();
+        join(&mut threads.applier);
         shared.events.close();
         join(&mut threads.events);
         if threads.upkeep.is_some() {
@@ -224,6 +245,11 @@ impl Engine {
         }
         self.lock = None;
     }
+}
+
+fn spawn(name: &str, shared: &EngineState, run: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>> {
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))
 }
 
 fn join(thread: &mut Option<JoinHandle<()>>) {
@@ -296,7 +322,7 @@ pub(crate) fn open(options: EngineOptions, environment: Environment) -> Result<O
         random: Arc::clone(&random),
     };
     let opener = IndexOpener { options: &options, place, store_id };
-    let recovered = match recover_index(&fs, &log_options, &opener) {
+    let recovered = match recover_index::<Log>(&fs, &log_options, &opener) {
         Err(Error::StorageFull) if ballast.give_up() => recover_index(&fs, &log_options, &opener),
         done => done,
     };
@@ -319,6 +345,7 @@ pub(crate) fn open(options: EngineOptions, environment: Environment) -> Result<O
         options,
         Assembly {
             buckets: load_buckets(&index)?,
+            logs: Some(log.files()),
             log_reader: log.reader(),
             spares: log.spare_maker(),
             position: log.position(),
@@ -349,6 +376,8 @@ pub(crate) struct Assembly {
     pub random: Arc<dyn Random>,
     pub keys: StoreKeys,
     pub index: Index,
+    /// None in a store that only reads.
+    pub logs: Option<LogFiles>,
     pub log_reader: LogReader,
     pub spares: SpareMaker,
     pub packs: Packs,
@@ -359,7 +388,7 @@ pub(crate) struct Assembly {
     pub upkeep: Upkeep,
 }
 
-fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
+pub(super) fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
     let Assembly { fs, clock, random, keys, upkeep, .. } = parts;
     let index_rebuild = Arc::new(RebuildRequests::default());
     let asked = Arc::clone(&index_rebuild);
@@ -418,6 +447,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         scrub: ScrubStatus::default(),
         lifecycle: LifecycleRequests::default(),
         index_rebuild,
+        logs: parts.logs,
         upkeep,
         space,
         faults,
@@ -444,6 +474,7 @@ pub(crate) fn read_only(
         threads: Threads::default(),
         lock: Some(lock),
         replayed: Replayed::default(),
-        scratch: Some(scratch),
+        took_writes: false,
+        _scratch: Some(scratch),
     }
 }

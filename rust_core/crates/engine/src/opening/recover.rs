@@ -13,8 +13,8 @@ use orcas_catalog::BucketTable;
 use orcas_fs::FileSystem;
 use orcas_fsck::INDEX_NAME;
 use orcas_index::{Applied, Index, IndexOptions, IndexPlace, Writer};
-use orcas_log::{CONTENT_PREFIX, Log, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
-use orcas_record::{self as record, BlobLocation, Record};
+use orcas_log::{CONTENT_PREFIX, Log, LogOptions, LogPosition, RecoverError, RecoveredBatch, follow, recover};
+use orcas_record::{self as record, BlobLocation, LogFileId, Record};
 
 /// Records that go into the index in one piece during a replay.
 const REPLAY_RECORDS: usize = 16_384;
@@ -91,15 +91,56 @@ impl IndexOpener<'_> {
     }
 }
 
-pub(crate) struct Recovery {
+pub(crate) struct Recovery<L> {
     pub index: Index,
     pub writer: Writer,
-    pub log: Log,
+    pub log: L,
     pub replayed: Replayed,
 }
 
+type Visit<'a> = &'a mut dyn FnMut(RecoveredBatch) -> Result<()>;
+
+/// What passes the batches of a log after a position to a visitor, and what remains of the log then.
+pub(crate) trait ReadLog: Sized {
+    /// With the bytes of the torn tail.
+    fn read(
+        fs: Arc<dyn FileSystem>,
+        log: LogOptions,
+        applied: Option<&LogPosition>,
+        visit: Visit<'_>,
+    ) -> Result<(Self, u64), RecoverError>;
+}
+
+/// The log of this store, to be continued.
+impl ReadLog for Log {
+    fn read(
+        fs: Arc<dyn FileSystem>,
+        log: LogOptions,
+        applied: Option<&LogPosition>,
+        visit: Visit<'_>,
+    ) -> Result<(Self, u64), RecoverError> {
+        recover(fs, log, applied, visit).map(|recovered| (recovered.log, recovered.torn_bytes))
+    }
+}
+
+/// The end of the copy of a log that another process continues.
+impl ReadLog for LogPosition {
+    fn read(
+        fs: Arc<dyn FileSystem>,
+        log: LogOptions,
+        applied: Option<&LogPosition>,
+        visit: Visit<'_>,
+    ) -> Result<(Self, u64), RecoverError> {
+        follow(fs, log, &[], applied, visit).map(|end| (end, 0))
+    }
+}
+
 /// Brings the index up to date with the log, or rebuilds it when it cannot be read or does not match the log.
-pub(crate) fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpener<'_>) -> Result<Recovery> {
+pub(crate) fn recover_index<L: ReadLog>(
+    fs: &Arc<dyn FileSystem>,
+    log: &LogOptions,
+    opener: &IndexOpener<'_>,
+) -> Result<Recovery<L>> {
     // A new store has no index either, and nothing to build it from.
     let missing = matches!(opener.place, IndexPlace::File)
         && log.established
@@ -160,7 +201,7 @@ pub(crate) fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: 
 }
 
 /// Replays the whole log into an empty index.
-fn rebuild(fs: &Arc<dyn FileSystem>, log: &LogOptions, index: &Index) -> Result<(Writer, Log, Replayed)> {
+fn rebuild<L: ReadLog>(fs: &Arc<dyn FileSystem>, log: &LogOptions, index: &Index) -> Result<(Writer, L, Replayed)> {
     match replay(fs, log, index, None) {
         Ok((writer, log, replayed)) => {
             // A new store has no index either, and nothing to build it from.
@@ -172,12 +213,34 @@ fn rebuild(fs: &Arc<dyn FileSystem>, log: &LogOptions, index: &Index) -> Result<
     }
 }
 
-fn replay(
+fn replay<L: ReadLog>(
     fs: &Arc<dyn FileSystem>,
     log: &LogOptions,
     index: &Index,
     from: Option<&LogPosition>,
-) -> Result<(Writer, Log, Replayed), RecoverError> {
+) -> Result<(Writer, L, Replayed), RecoverError> {
+    replay_with(log, index, from, &mut |visit| L::read(Arc::clone(fs), log.clone(), from, visit))
+}
+
+/// Replays the copy of a log into an empty index. The files `given_up` count as gone.
+pub(crate) fn replay_copy(
+    fs: &Arc<dyn FileSystem>,
+    log: &LogOptions,
+    given_up: &[LogFileId],
+    index: &Index,
+) -> Result<(Writer, LogPosition, Replayed), RecoverError> {
+    let mut read = |visit: Visit<'_>| follow(Arc::clone(fs), log.clone(), given_up, None, visit).map(|end| (end, 0));
+    replay_with(log, index, None, &mut read)
+}
+
+type Read<'a, L> = &'a mut dyn FnMut(Visit<'_>) -> Result<(L, u64), RecoverError>;
+
+fn replay_with<L>(
+    log: &LogOptions,
+    index: &Index,
+    from: Option<&LogPosition>,
+    read: Read<'_, L>,
+) -> Result<(Writer, L, Replayed), RecoverError> {
     let mut writer = index.writer()?;
     if from.is_none() {
         writer.begin_bulk()?;
@@ -189,7 +252,7 @@ fn replay(
     let mut waiting: Vec<RecoveredBatch> = Vec::new();
     let mut records = 0;
     let mut replayed = Replayed::default();
-    let recovered = recover(Arc::clone(fs), log.clone(), from, &mut |batch| {
+    let (read, torn_bytes) = read(&mut |batch| {
         replayed.batches += 1;
         replayed.records += batch.records.len() as u64;
         records += batch.records.len();
@@ -202,8 +265,8 @@ fn replay(
     })?;
     apply(&mut writer, &waiting)?;
     writer.end_bulk()?;
-    replayed.torn_bytes = recovered.torn_bytes;
-    Ok((writer, recovered.log, replayed))
+    replayed.torn_bytes = torn_bytes;
+    Ok((writer, read, replayed))
 }
 
 /// For a disk without room for all batches in one transaction: each goes into the place that the index's write-ahead

@@ -29,7 +29,7 @@ const FREED_MIN: u64 = 4 << 20;
 /// On demand nearly everything that is dead goes.
 const COMPACT_LIVE_MAX: f64 = 0.97;
 const COMPACT_FREED_MIN: u64 = 64 << 10;
-/// The event journal is waited for at most this long.
+/// The event journal is waited for at most this long, and so are standbys.
 const EVENTS_MAX: Duration = Duration::from_secs(5);
 /// A reader that holds up the last step of a request is waited for at most this long.
 const READERS_MAX: Duration = Duration::from_secs(60);
@@ -134,6 +134,7 @@ pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, ef
     reclaimer.renew(effort == Effort::Renew)?;
     reclaimer.settle(effort != Effort::Collect, true);
     shared.events.settle(EVENTS_MAX);
+    settle_standbys(shared);
     let mut waiting_since: Option<Instant> = None;
     let mut failures = Vec::new();
     loop {
@@ -180,6 +181,14 @@ pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, ef
     }
     let done = *shared.reclaim.done.lock();
     failures.into_iter().next().map_or(Ok(done.since(before)), Err)
+}
+
+/// Waits until all standbys have what there is, but not for long.
+fn settle_standbys(shared: &EngineState) {
+    let (last, started) = (shared.applies.applied_to().sequence, Instant::now());
+    while shared.reclaim.standbys_have(shared.clock.monotonic()) < last && started.elapsed() < EVENTS_MAX {
+        shared.reclaim.queue.sleep(RETRY_INTERVAL * 5);
+    }
 }
 
 /// Damaged files that a request passes over before it gives up.

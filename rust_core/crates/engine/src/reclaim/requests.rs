@@ -1,12 +1,20 @@
 //! Requests to reclaim at once, and what was reclaimed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::worker::{WorkerQueue, WorkerState};
 use super::candidates::Candidates;
 use orcas_base::error::Result;
 use orcas_base::sync::atomic::{AtomicBool, Ordering};
 use orcas_base::sync::{Mutex, Receiver, Sender, bounded};
+use orcas_record::Sequence;
+
+/// How long a standby that does not ask any more is waited for. One that comes back later builds its index anew.
+const STANDBY_PATIENCE: Duration = Duration::from_secs(600);
+/// More than these do not hold the log.
+const STANDBYS_MAX: usize = 8;
 
 /// How much a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +82,27 @@ pub(crate) struct ReclaimRequests {
     pub done: Arc<Mutex<Reclaimed>>,
     /// The last `Renew` has left files as they were.
     pub left_files: AtomicBool,
+    /// The standbys of this store, by their names: the last record that each has, and until when on the monotonic clock
+    /// it is waited for.
+    standbys: Mutex<BTreeMap<String, (Sequence, Duration)>>,
 }
 
 impl ReclaimRequests {
+    /// The log is not rewritten beyond what this standby has, for a while.
+    pub fn hold_for(&self, standby: String, has: Sequence, now: Duration) {
+        let mut standbys = self.standbys.lock();
+        standbys.retain(|_, (_, until)| *until > now);
+        if standbys.len() < STANDBYS_MAX || standbys.contains_key(&standby) {
+            standbys.insert(standby, (has, now + STANDBY_PATIENCE));
+        }
+    }
+
+    /// The last record that all standbys have.
+    pub fn standbys_have(&self, now: Duration) -> Sequence {
+        let standbys = self.standbys.lock();
+        standbys.values().filter(|(_, until)| *until > now).map(|(has, _)| *has).min().unwrap_or(Sequence::MAX)
+    }
+
     /// Whether the last `Renew` could not rewrite, or not remove, all that it was to.
     pub fn has_left_files(&self) -> bool {
         self.left_files.load(Ordering::Relaxed)

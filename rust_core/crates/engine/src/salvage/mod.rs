@@ -116,6 +116,7 @@ pub fn salvage_store(
         random: Arc::clone(&environment.random),
     };
     let parts = Assembly {
+        logs: None,
         log_reader: LogReader::salvaged(Arc::clone(&site.fs), log_options.clone(), log.contexts()),
         spares: log.spare_maker(log_options),
         packs: packs.open(Arc::clone(&site.fs), pack_options),

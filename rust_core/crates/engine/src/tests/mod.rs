@@ -11,6 +11,7 @@ mod quotas;
 mod reclaim;
 mod rounds;
 mod sealing;
+mod standby;
 mod steps;
 mod support;
 mod waits;

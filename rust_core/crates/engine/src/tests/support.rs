@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::{Engine, EngineOptions, Environment, Handle, IndexPlace, LifecycleOptions, Stepper, SystemClock};
+use super::super::{
+    Engine, EngineOptions, Environment, Handle, IndexPlace, LifecycleOptions, Standby, Stepper, SystemClock,
+};
 pub use super::options::options;
 use orcas_base::error::Result;
 use orcas_catalog::{ListObjects, ListPage};
@@ -61,6 +63,18 @@ impl Store {
         let mut store = Self { dir, options, engine: None };
         store.open();
         store
+    }
+
+    /// One that is not open, whatever there is in the directory.
+    pub fn closed(dir: tempfile::TempDir) -> Self {
+        Self { options: options(dir.path()), dir, engine: None }
+    }
+
+    /// Opens it as the copy of another store.
+    pub fn open_standby(&mut self) -> Standby {
+        let (engine, standby) = Engine::open_standby(self.options.clone(), environment()).unwrap();
+        self.engine = Some(engine);
+        standby
     }
 
     pub fn path(&self) -> &Path {

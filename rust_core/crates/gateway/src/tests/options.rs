@@ -26,6 +26,6 @@ pub fn options() -> GatewayOptions {
         slow_request: None,
         metrics: false,
         traces: None,
-        salvage: false,
+        read_only: None,
     }
 }

@@ -67,6 +67,16 @@ pub(crate) struct FileRun {
     pub files: Vec<u64>,
 }
 
+/// Whether a log continues a copy of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Continuation {
+    Yes,
+    /// The end of the copy is within a run of files that was compacted.
+    Unknown,
+    /// It is older than the copy, or has other batches.
+    No,
+}
+
 /// The closed files of the log, shared by all threads.
 #[derive(Clone)]
 pub struct LogFiles {
@@ -158,6 +168,36 @@ impl LogFiles {
             }
         }
         Ok(())
+    }
+
+    /// Whether this log, whose durable end is `end`, continues a copy that ends at `at`.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn continues(&self, at: &LogPosition, end: &LogPosition) -> Result<Continuation> {
+        if at.sequence > end.sequence {
+            return Ok(Continuation::No);
+        }
+        let links = self.inner.chain.lock().links.clone();
+        let same = |place: &LogPosition| place.chain == at.chain && place.sequence == at.sequence;
+        if same(end) || links.iter().any(|link| same(link.header.from()) || same(&link.end)) {
+            return Ok(Continuation::Yes);
+        }
+        let plain = links.iter().map(|link| &link.header).find(|header| header.number() == at.file).cloned();
+        let header = match plain {
+            Some(header) => Some(header),
+            None if at.file == end.file => Some(self.header(end.file)?),
+            None => None,
+        };
+        if let Some(header @ Header::Plain(_)) = header {
+            let found = self.inner.directory.scanner(&header)?.seek(at)?;
+            return Ok(if found { Continuation::Yes } else { Continuation::No });
+        }
+        let hidden = |link: &Link| {
+            matches!(link.header, Header::Compacted(_))
+                && (link.header.from().sequence..link.end.sequence).contains(&at.sequence)
+        };
+        Ok(if links.iter().any(hidden) { Continuation::Unknown } else { Continuation::No })
     }
 
     /// The header of a plain file, which need not be closed.

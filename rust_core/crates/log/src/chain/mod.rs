@@ -9,7 +9,7 @@ mod survey;
 
 pub(crate) use directory::LogDirectory;
 pub(crate) use files::FileRun;
-pub use files::{ClosedLog, CompactedLog, LogFiles};
+pub use files::{ClosedLog, CompactedLog, Continuation, LogFiles};
 pub use held::files_up_to;
 pub(crate) use link::Link;
 pub(crate) use spare::fill;

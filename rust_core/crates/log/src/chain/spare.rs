@@ -67,6 +67,13 @@ impl SpareMaker {
         Self { fs, options, syncs, slot, coming: Arc::default(), synced_at_once: Arc::default() }
     }
 
+    /// For a log that is not written: it makes no file.
+    pub fn unused(fs: &Arc<dyn FileSystem>, options: &LogOptions) -> Self {
+        let maker = Self::new(&LogDirectory::new(Arc::clone(fs), options.clone()), 0);
+        maker.close();
+        maker
+    }
+
     /// Makes a spare file unless there is one. Blocks until the disk has written up to `file_size` bytes; a roll in that
     /// time waits as well.
     pub fn make(&self) -> Result<()> {

@@ -77,6 +77,18 @@ impl Survey {
         Ok(survey)
     }
 
+    /// A file counts as gone.
+    pub fn leave_out(&mut self, number: u64) {
+        self.plain.remove(&number);
+        if let Some(header) = self.compacted.remove(&number)
+            && let Some(numbers) = self.ends.get_mut(&header.end.file)
+        {
+            numbers.retain(|other| *other != number);
+        }
+        self.damaged.retain(|other| *other != number);
+        self.lengths.remove(&number);
+    }
+
     /// The chain from the first file to the last. If several files may continue it, a plain file is preferred, because a
     /// compacted one may not be in force yet. Of several compacted files the oldest is preferred, because one that no
     /// record names is the newest.

@@ -42,12 +42,13 @@ impl Reclaimer {
         self.begin_rewriting(files, false).map(Some)
     }
 
-    /// The closed files whose records are in the index and were looked at for events.
+    /// The closed files whose records are in the index, were looked at for events, and are on all standbys.
     pub(crate) fn settled_logs(&self) -> Vec<ClosedLog> {
         let mut closed = self.logs.closed();
         let applied = self.shared.applies.applied_to().sequence;
         let followed = self.followed(&closed);
-        closed.retain(|log| log.last <= applied.min(followed) && log.first <= self.limit);
+        let copied = self.shared.reclaim.standbys_have(self.shared.clock.monotonic());
+        closed.retain(|log| log.last <= applied.min(followed).min(copied) && log.first <= self.limit);
         closed
     }
 

@@ -38,6 +38,7 @@ import sealing
 import sharing
 import small
 import space
+import standby
 import startup
 import streams
 import tls
@@ -109,6 +110,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "faults": faults.unmatched,
     "events-parse": streams.parsing,
     "events-latency": streams.latency,
+    "standby": standby.lag,
     "events-listeners": streams.listeners,
     "events-deletes": contention.deletes_with_listeners,
 }

@@ -101,7 +101,7 @@ def _followed(orcas: Orcas, number: int, count: int) -> tuple[dict[str, float], 
                 complete.set()
 
     following = threading.Thread(target=follow)
-    with _Writer(orcas, [f"{number}/{n:08x}" for n in range(count)]) as writer:
+    with Writer(orcas, [f"{number}/{n:08x}" for n in range(count)]) as writer:
         with listener:
             following.start()
             deadline = time.monotonic() + _DEADLINE_SECONDS
@@ -116,16 +116,19 @@ def _followed(orcas: Orcas, number: int, count: int) -> tuple[dict[str, float], 
     return came, answered
 
 
-class _Writer:
-    """A process that writes keys at a constant rate; forked before there are threads, and waiting until it is asked."""
+class Writer:
+    """A process that writes keys of the bucket `events` at a constant rate, in PUTs a second.
 
-    def __init__(self, orcas: Orcas, keys: list[str]) -> None:
+    It is forked before there are threads, and waits until it is asked.
+    """
+
+    def __init__(self, orcas: Orcas, keys: list[str], rate: int = _RATE, length: int = 1024) -> None:
         signer = orcas.signer()
-        requests = [(key, signer.put(f"/events/{key}", unique(n))) for n, key in enumerate(keys)]
+        requests = [(key, signer.put(f"/events/{key}", unique(n, length))) for n, key in enumerate(keys)]
         context = multiprocessing.get_context("fork")
         self._answers: Any = context.Queue()
         self._go = context.Event()
-        self._process = context.Process(target=_write, args=(orcas.address, requests, self._go, self._answers))
+        self._process = context.Process(target=_write, args=(orcas.address, requests, rate, self._go, self._answers))
         self._count = len(keys)
 
     def __enter__(self) -> Self:
@@ -152,7 +155,7 @@ class _Writer:
         return times
 
 
-def _write(address: load.Address, requests: list[tuple[str, bytes]], go: Any, answers: Any) -> None:
+def _write(address: load.Address, requests: list[tuple[str, bytes]], rate: int, go: Any, answers: Any) -> None:
     answered: dict[str, float] = {}
     go.wait(_DEADLINE_SECONDS)
     start = time.monotonic() + 0.2
@@ -160,7 +163,7 @@ def _write(address: load.Address, requests: list[tuple[str, bytes]], go: Any, an
     def work(first: int) -> None:
         with load.connect(address) as connection:
             for at in range(first, len(requests), _WRITERS):
-                time.sleep(max(0.0, start + at / _RATE - time.monotonic()))
+                time.sleep(max(0.0, start + at / rate - time.monotonic()))
                 key, request = requests[at]
                 connection.send(request)
                 head, _ = connection.read()

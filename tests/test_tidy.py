@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.fixtures.sources import CRATES, PACKAGE, PYTHON, ROOT, RUST, SOURCES, relative, without_tests
 
-from orcas.settings.config import PREFIX, SETTINGS, Settings, variable_name
+from orcas.settings.config import OPTIONS, PREFIX, SETTINGS, Settings, variable_name
 
 LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
@@ -359,7 +359,8 @@ def test_every_setting_is_documented_as_it_is() -> None:
     for field in dataclasses.fields(Settings):
         setting = SETTINGS[field.name]
         if not setting.variable:
-            assert f"`--{field.name.replace('_', '-')}`" in document
+            option = OPTIONS.get(field.name, field.name).replace("_", "-")
+            assert re.search(rf"`(orcas \w+ )?--{option}\b", document), option
             continue
         default, bounds, meaning = rows[variable_name(field.name)].split(" | ")
         assert meaning == setting.doc

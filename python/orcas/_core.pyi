@@ -49,6 +49,7 @@ __all__ = [
     "check_formats",
     "check_policy",
     "check_store",
+    "chunks_named",
     "collect_diagnostics",
     "end_diagnostics",
     "format_content_length",
@@ -747,6 +748,18 @@ def inspect_store(
         take: called with each row: `file`, `byte`, `sequence`, `kind` and more, by kind. Its exception ends the call.
     """
 
+def chunks_named(
+    data: str | PathLike[str], given_up: list[str], start: bytes | None, after: int
+) -> tuple[bytes, list[tuple[str, int, int | None]]]:
+    """Read a copied log behind the position `start`, or all of it, for what the records behind `after` name in packs.
+
+    Returns the position of its end, and names of packs with the bytes to copy: from, to, None for the end of the pack.
+    `given_up` are files that count as gone. Blocks.
+
+    Raises:
+        StoreError: the log is damaged.
+    """
+
 def check_formats(data: str | PathLike[str]) -> None:
     """Look at the headers of a store's files; changes nothing, and takes no lock. Blocks.
 
@@ -1412,6 +1425,46 @@ class Core:
             StoreError: the store is locked, damaged or of another format.
             ValueError: an option has no such value.
         """
+
+    @staticmethod
+    def standby(settings: Settings, workers: int, identities: _Identities, keyring: KeyringOptions) -> Core:
+        """Open the copy of a store that is in use elsewhere, for reading. Blocks while the index follows the log.
+
+        Args:
+            settings: as of `open`.
+            workers: as of `open`.
+            identities: as of `open`.
+            keyring: as of `open`; to be opened read-only, and not required.
+
+        Raises:
+            StoreError: it is locked, damaged or not complete.
+        """
+
+    def follow(self, given_up: list[str]) -> int:
+        """Show what the copy of the log has beyond the last call. The sequence of the last record. Blocks.
+
+        `given_up`: files that the other store does not have any more, by their names within the store. They are removed
+        when nobody reads them.
+
+        Raises:
+            StoreError: the log is damaged, or the index cannot follow.
+        """
+
+    def reopen_keyring(self, data: PathLike[str], keyring: KeyringOptions) -> None:
+        """Open the keyring of a standby again, whose files are new. Blocks."""
+
+    def continues(self, position: bytes) -> bool | None:
+        """Whether the log continues the copy of a standby that ends there; None if that cannot be told any more. Blocks.
+
+        Raises:
+            StoreError: a file cannot be read.
+        """
+
+    def hold_log_for(self, standby: str, has: int) -> None:
+        """Do not rewrite the log beyond the record `has` for ten minutes: this standby of the store has no more."""
+
+    def applied_sequence(self) -> int:
+        """The sequence of the last record in the index."""
 
     @staticmethod
     def salvage(

@@ -38,6 +38,7 @@ from orcas._core import (
     UsageCounts,
     check_formats,
     check_store,
+    chunks_named,
     inspect_keyring,
     inspect_store,
     names_bucket,
@@ -51,7 +52,7 @@ from orcas.control.files.admission import check_control_formats, check_owner, ch
 from orcas.control.identities.snapshot import Delta, IdentitySnapshot
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.targets.file import read_targets
-from orcas.telemetry import identities, origins
+from orcas.telemetry import identities, origins, standby
 from orcas.telemetry.diagnostics import forwarded
 
 if TYPE_CHECKING:
@@ -107,20 +108,24 @@ __all__ = [
     "check_policy",
     "close_core",
     "closed_sealer",
+    "follow",
     "inspect_files",
     "inspect_keyring",
+    "named_in_packs",
     "names_bucket",
     "open_core",
+    "reopen_keyring",
     "repair_closed",
     "replace_identities",
     "salvage_core",
     "sealer_of",
     "sign",
+    "standby_core",
 ]
 
 
 # As of `_core`, with those that only Python counts.
-METRICS: Final = [*_CORE_METRICS, *origins.FAMILIES, *identities.FAMILIES]
+METRICS: Final = [*_CORE_METRICS, *origins.FAMILIES, *identities.FAMILIES, *standby.FAMILIES]
 METRIC_LABELS: Final = [*_CORE_LABELS, *origins.LABELS]
 
 log = logging.getLogger("orcas")
@@ -191,6 +196,52 @@ def salvage_core(settings: Settings, snapshot: IdentitySnapshot) -> tuple[Core, 
         return Core.salvage(settings, *_targets(settings), _identities(snapshot), keyring)
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be salvaged: {error}.") from None
+
+
+@forwarded()
+def standby_core(settings: Settings, snapshot: IdentitySnapshot) -> Core:
+    """Open the copy of a store that is in use elsewhere, for reading. Blocks while the index follows the log.
+
+    Raises:
+        UnavailableError: the copy is locked, damaged, or not complete.
+    """
+    try:
+        keyring = _keyring(settings, required=False, read_only=True)
+        return Core.standby(settings, _targets(settings)[1], _identities(snapshot), keyring)
+    except StoreError as error:
+        raise UnavailableError(f"The standby in {settings.data} cannot be opened: {error}.") from None
+
+
+@forwarded()
+def follow(core: Core, given_up: list[str]) -> int:
+    """Show what the copy of the log has by now. The sequence of the last record. Blocks.
+
+    Raises:
+        UnavailableError: the index cannot follow, or the log is damaged.
+    """
+    try:
+        return core.follow(given_up)
+    except StoreError as error:
+        raise UnavailableError(f"The standby cannot follow the log: {error}.") from None
+
+
+def named_in_packs(
+    directory: Path, given_up: list[str], start: bytes | None, after: int
+) -> tuple[bytes, list[tuple[str, int, int | None]]]:
+    """What a copied log names in packs behind a place of it, as of `_core.chunks_named`. Blocks.
+
+    Raises:
+        UnavailableError: the log is damaged.
+    """
+    try:
+        return chunks_named(directory, given_up, start, after)
+    except StoreError as error:
+        raise UnavailableError(f"The copied log cannot be read: {error}.") from None
+
+
+def reopen_keyring(core: Core, settings: Settings) -> None:
+    """Open the keyring of a standby again, whose files are new. Blocks."""
+    core.reopen_keyring(settings.data, _keyring(settings, required=False, read_only=True))
 
 
 def replace_identities(core: Core, snapshot: IdentitySnapshot) -> None:

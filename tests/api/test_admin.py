@@ -42,6 +42,9 @@ class Client:
 
     async def send(self, method: str, target: str, headers: dict[str, str], body: bytes = b"") -> Answered:
         status, answered, content = await self.exchange(method, target, headers, body)
+        if status == 200 and answered[b"content-type"] == b"application/octet-stream":
+            # A file for a standby.
+            return status, {"bytes": content}
         assert answered[b"content-type"] == b"application/json"
         return status, json.loads(content)
 

@@ -150,6 +150,17 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("POST", "/backup-pins"): Row(status=201),
     ("PUT", "/backup-pins/{name}"): Row({"name": "pin"}),
     ("DELETE", "/backup-pins/{name}"): Row({"name": "pin"}),
+    ("POST", "/standby/rounds"): Row(
+        queries=(
+            "standby=x", "standby=" + "0" * 17, "after=-1", "after=x", "after=" + "9" * 5_000, "position=00",
+            "control=" + "x" * 33, "wait=-1", "wait=31", "wait=nan",
+        ),
+        status=201,
+    ),
+    ("GET", "/standby/rounds/{pin}/files/{folder}/{name}"): Row(
+        {"pin": "pin", "folder": "store", "name": "root.json"},
+        queries=("start=-1", "start=x", "end=-1"),
+    ),
     ("GET", "/buckets/{bucket}/snapshots"): Row(OF_BUCKET),
     ("POST", "/buckets/{bucket}/snapshots"): Row(OF_BUCKET, {"name": "new"}, wrong=(("name", [*NAMES, "s"]),), status=201),
     ("DELETE", "/buckets/{bucket}/snapshots/{name}"): Row(OF_SNAPSHOT),

@@ -33,6 +33,7 @@ from orcas.admin.routes.origins import add_origins
 from orcas.admin.routes.quotas import add_quotas
 from orcas.admin.routes.server import Around, add_server, add_watching
 from orcas.admin.routes.snapshots import add_snapshots
+from orcas.admin.routes.standby import add_standby
 from orcas.admin.routes.targets import add_targets
 from orcas.admin.routes.tasks import add_tasks
 from orcas.admin.routes.testing import add_testing
@@ -119,6 +120,7 @@ def admin_app(parts: Callable[[], Parts], around: Callable[[], Around]) -> FastA
     _add_jobs(app, lambda: tools().jobs)
     _add_pins(app, core, lambda: parts().pins)
     add_snapshots(app, core)
+    add_standby(app, core, lambda: parts().pins, data, lambda: parts().copies)
     add_targets(app, lambda: parts().deliveries)
     add_tasks(app, schedule, tools)
     add_keys(app, core, data)

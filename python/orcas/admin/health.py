@@ -54,9 +54,11 @@ class StoreHealth(Protocol):
         """The store's default mode."""
 
 
-async def watch(store: Callable[[], StoreHealth], seconds: float = _WATCH_SECONDS) -> None:
-    """Say in the log when the store is not healthy, and whenever it changes. Until it is cancelled."""
-    reported = "ok"
+async def watch(store: Callable[[], StoreHealth], reported: str = "ok", seconds: float = _WATCH_SECONDS) -> None:
+    """Say in the log when the store is not healthy, and whenever it changes. Until it is cancelled.
+
+    `reported`: what it is when it is as it should be.
+    """
     while True:
         # In a thread: this may wait for the disk.
         health = await asyncio.to_thread(store)

@@ -21,6 +21,7 @@ from orcas.settings.config import is_loopback
 from orcas.telemetry.identities import with_identities
 from orcas.telemetry.origins import with_origins
 from orcas.telemetry.reports import note_cause
+from orcas.telemetry.standby import with_standby
 from orcas.version import orcas_version
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from orcas.engine import Surroundings, TaskNumbers
     from orcas.settings.config import Settings
+    from orcas.standby.following import Progress
     from orcas.targets.delivery import TargetCounts
     from orcas.telemetry.origins import Counts
 
@@ -66,11 +68,12 @@ class Reader:
         tasks: Callable[[], list[TaskNumbers]],
         origins: Callable[[], Counts],
         damaged: Callable[[], int],
+        standby: Callable[[], Progress | None],
     ) -> None:
         self._settings, self._page, self._connections, self._certificate = settings, page, connections, certificate
         self._refusals = refusals
         self._spans, self._targets, self._tasks, self._origins = spans, targets, tasks, origins
-        self._damaged = damaged
+        self._damaged, self._standby = damaged, standby
         self._turn = asyncio.Lock()
 
     async def read(self, *, openmetrics: bool = False) -> str:
@@ -82,7 +85,9 @@ class Reader:
         }  # fmt: skip
         async with self._turn:
             page = await run_in_threadpool(self._page(), openmetrics, around)
-        return with_identities(with_origins(page, self._origins(), openmetrics=openmetrics), self._damaged())
+        page = with_identities(with_origins(page, self._origins(), openmetrics=openmetrics), self._damaged())
+        progress = self._standby()
+        return page if progress is None else with_standby(page, progress.behind_sec, progress.sequence)
 
     async def answer(self, request: Request) -> Response:
         """The page, in the format that the reader prefers."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from orcas.admin.metering import UsageKeeper
@@ -13,9 +14,11 @@ if TYPE_CHECKING:
     from orcas.admin.schedule import Schedule
     from orcas.admin.testing.control import TestControl
     from orcas.admin.tools import Tools
+    from orcas.control.copied import ControlCopies
     from orcas.engine import Core
     from orcas.iam.directory import Directory
     from orcas.origins.pulling import Pulls
+    from orcas.standby.following import Progress
     from orcas.targets.delivery import Deliveries
     from orcas.telemetry.watching import RequestWatch
 
@@ -33,6 +36,10 @@ class Parts:
     pulls: Pulls
     # The newest requests, while somebody watches.
     watch: RequestWatch
+    # What standbys ask for; None for a store that is open for reading.
+    copies: ControlCopies | None
+    # How this is as a standby; None if it is none.
+    standby: Callable[[], Progress] | None
     # None if usage is not kept.
     usage: UsageKeeper | None
     # The data directory; None for a store that is open for salvage.

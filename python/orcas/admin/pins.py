@@ -52,6 +52,11 @@ class BackupPins:
             "files": [{"name": file, "length": length} for file, length in taken.files],
         }
 
+    def length_of(self, name: str, file: str) -> int | None:
+        """Bytes of a file of a pin. None: there is no such pin, or no such file of it."""
+        found = self._taken.get(name)
+        return None if found is None else dict(found[0].files).get(file)
+
     def renew(self, name: str) -> bool:
         """Restart the time of a pin. False: there is none of that name, or it has ended."""
         found = self._taken.get(name)

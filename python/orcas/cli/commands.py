@@ -16,7 +16,7 @@ from orcas.cli.objects import copies as object_copies
 from orcas.cli.objects import lists, probe, removal
 from orcas.cli.options import AsJson, Commands, among
 from orcas.cli.output import print_json, print_table
-from orcas.cli.server import aws, bench, console, demo, env, localstack, mc, minio, running, status, top
+from orcas.cli.server import aws, bench, console, demo, env, localstack, mc, minio, running, standby, status, top
 from orcas.cli.store import copies, events, imports, inspect, keys, tasks, upkeep
 from orcas.errors import UsageError
 from orcas.settings.config import SETTINGS, Resolved, closest, resolve, variable_name
@@ -28,7 +28,7 @@ app.add_typer(config_app, name="config")
 
 for module in (
     object_copies, lists, removal, probe, env, console, upkeep, inspect, tasks, copies, imports, moves, snapshots, keys,
-    events, top, usage, quotas, origins, settings, bench, running, status, demo, minio, localstack, mc, aws, users,
+    events, top, usage, quotas, origins, settings, bench, running, status, standby, demo, minio, localstack, mc, aws, users,
     access_keys, policies, credentials, audit,
 ):  # fmt: skip
     module.add_to(app)
@@ -41,7 +41,7 @@ _PANELS: Final = {
     "Buckets": ("move", "fork", "usage", "snapshot", "quota", "origin", "settings"),
     "Identities": ("account", "user", "group", "role", "access-key", "policy", "credentials", "audit"),
     "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),
-    "Damage and copies": ("fsck", "scrub", "inspect", "backup", "restore", "export", "import"),
+    "Damage and copies": ("fsck", "scrub", "inspect", "backup", "restore", "standby", "promote", "export", "import"),
 }
 
 

@@ -39,6 +39,7 @@ from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.admin.watching.history import History
 from orcas.control import IdentitySnapshot, prepared, salvaged, salvaged_root
+from orcas.control.copied import ControlCopies
 from orcas.control.quotas import ensure_quotas
 from orcas.control.root import Root, noted_keyring
 from orcas.engine import (
@@ -68,6 +69,9 @@ from orcas.s3.delivery import LogDelivery, create_buckets, warn_of_hidden
 from orcas.s3.dispatch import Dispatcher
 from orcas.s3.store import Store
 from orcas.settings.config import DEV_SECRET_KEY, Settings, reserved_paths, resolve
+from orcas.standby import copying
+from orcas.standby.following import Progress
+from orcas.standby.mark import check_no_standby
 from orcas.targets.delivery import Deliveries
 from orcas.targets.file import check_targets, read_targets
 from orcas.telemetry.access import AccessLog
@@ -130,6 +134,12 @@ async def open_store(
     """
     await asyncio.to_thread(admit, settings.data)
     keys = settings.root_access_key, settings.root_secret_key
+    if settings.standby_of is not None:
+        async with copying(settings) as (core, root, following):
+            told = {"recovery": "standby"}
+            async with _assembled(core, settings, root, told, standby=following.progress) as store, following:
+                yield store
+        return
     if settings.salvage:
         with salvaged(settings.data) as owner:
             core, report = await asyncio.to_thread(salvage_core, settings, IdentitySnapshot.of_root(owner))
@@ -145,6 +155,7 @@ async def open_store(
         check_targets(settings)
         if settings.identities_file is not None:
             declared = read_identities(settings.identities_file)
+    check_no_standby(settings.data)
     with prepared(settings.data) as owner:
         if keyring_required:
             check_presence(settings.data)
@@ -205,6 +216,7 @@ async def _assembled(
     serves: bool = True,
     clock: Clock | None = None,
     directory: Directory | None = None,
+    standby: Callable[[], Progress] | None = None,
 ) -> AsyncIterator[OpenStore]:
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
@@ -221,17 +233,18 @@ async def _assembled(
             core, store, audit=audit, listen=streams.listen, console=settings.console, origins=pulls
         )
         delivery = LogDelivery(logs, dispatcher.perform, settings, root)
-        parts = _parts(
-            core, settings, pulls, directory, clock or SystemClock(), delivers=delivers, serves=serves, report=report
-        )
+        reads = report is not None or standby is not None
+        how = {"delivers": delivers, "serves": serves, "reads": reads}
+        parts = _parts(core, settings, pulls, directory, clock or SystemClock(), standby, **how)
         traces = None if settings.traces_endpoint is None else Traces(settings.traces_endpoint, logs)
-        looking, delivering = map(asyncio.create_task, (health.watch(core.health), delivery.run()))
+        watching = health.watch(core.health, "ok" if standby is None else "read-only")
+        looking, delivering = map(asyncio.create_task, (watching, delivery.run()))
         try:
             parts.deliveries.start()
             # A command that only looks removes nothing.
             if serves:
                 parts.schedule.start()
-                if report is None:
+                if not reads:
                     await create_buckets(settings, root, dispatcher.perform)
                     await warn_of_hidden(settings, root, dispatcher.perform)
             dispatch, below = _dispatch(dispatcher, parts.testing)
@@ -253,9 +266,7 @@ async def _assembled(
             await asyncio.to_thread(parts.watch.stop)
             await asyncio.to_thread(parts.deliveries.close)
             looking.cancel()
-            delivering.cancel()
-            await asyncio.gather(delivering, return_exceptions=True)
-            await delivery.deliver_all()
+            await _deliver_rest(delivery, delivering)
             await _stop_work(parts)
             dispatcher.close()
             if traces is not None:
@@ -272,15 +283,16 @@ def _parts(
     pulls: Pulls,
     directory: Directory | None,
     clock: Clock,
+    standby: Callable[[], Progress] | None,
     *,
     delivers: bool,
     serves: bool,
-    report: SalvageReport | None,
+    reads: bool,
 ) -> Parts:
-    """The parts of a store for the admin API. A store that is open for salvage has a report, no tasks and no usage."""
+    """The parts of a store for the admin API. One that is open for reading, a standby or for salvage, has no tasks."""
     usage: UsageKeeper | None = None
     tasks: list[Task] = []
-    if report is None:
+    if not reads:
         core.usage().set_owner_quotas([(owner, *quota) for owner, quota in ensure_quotas(settings.data).items()])
         if settings.usage_interval_sec:
             usage = UsageKeeper(core.usage(), settings.data, settings.usage_retention_days, settings.prices())
@@ -296,10 +308,19 @@ def _parts(
         pulls=pulls,
         watch=RequestWatch(logs if settings.access_log is None else None, logs),
         usage=usage,
-        directory=settings.data if report is None else None,
+        directory=settings.data if standby is not None or not reads else None,
+        copies=None if reads else ControlCopies(settings.data),
+        standby=standby,
         identities=directory,
         testing=_test_control(core, settings),
     )
+
+
+async def _deliver_rest(delivery: LogDelivery, delivering: asyncio.Task[None]) -> None:
+    """End the task that delivers server access logs, and deliver what is left."""
+    delivering.cancel()
+    await asyncio.gather(delivering, return_exceptions=True)
+    await delivery.deliver_all()
 
 
 async def _stop_work(parts: Parts) -> None:
@@ -497,6 +518,7 @@ class Orcas(FastAPI):
             tasks=lambda: self._parts().schedule.numbers(),
             origins=lambda: self._parts().pulls.counts(),
             damaged=self._damaged,
+            standby=self._standby,
         )
         self.include_router(metrics.router(settings, self._reader), prefix="/_orcas")
         # No redirects from a path to the same path with a slash.
@@ -643,7 +665,7 @@ class Orcas(FastAPI):
         from orcas.admin.routes.server import Around
 
         opening = {} if self.store is None else self.store.opening
-        return Around(self.settings, self._sources, opening, self._history)
+        return Around(self.settings, self._sources, opening, self._history, self._standby())
 
     def _health(self) -> health.StoreHealth:
         if self.store is None:
@@ -658,6 +680,10 @@ class Orcas(FastAPI):
     def _damaged(self) -> int:
         identities = self._parts().identities
         return 0 if identities is None else len(identities.damaged())
+
+    def _standby(self) -> Progress | None:
+        standby = self._parts().standby
+        return None if standby is None else standby()
 
     def _spans(self) -> tuple[int, int]:
         return (0, 0) if self.store is None else self.store.spans()

@@ -383,12 +383,18 @@ class Settings(ObservabilitySettings):
     memory: bool = _setting(
         False, "keep the store in a private directory that is removed at exit", boolean, variable=False
     )
+    standby_of: str | None = _setting(
+        None, "address of the server whose store a standby copies, as http://HOST:PORT or https://HOST:PORT", text,
+        variable=False,
+    )  # fmt: skip
     salvage: bool = _setting(False, "read what is left of a damaged store without changing it", boolean, variable=False)
     dev: bool = _setting(False, "published keys, loopback only, with API documentation", boolean, variable=False)
 
 
-# Options of `orcas serve` and `orcas run` whose name differs from that of their setting.
-_OPTIONS: Final = {"domains": "domain", "root_access_key": "access-key", "root_secret_key": "secret-key"}
+# Options of `orcas serve`, `orcas run` and `orcas standby` whose name differs from that of their setting.
+OPTIONS: Final = {
+    "domains": "domain", "root_access_key": "access-key", "root_secret_key": "secret-key", "standby_of": "from",
+}  # fmt: skip
 SETTINGS: Final[dict[str, Setting]] = {f.name: f.metadata["setting"] for f in dataclasses.fields(Settings)}
 
 
@@ -450,7 +456,7 @@ def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = Tr
 
     def take_option(name: str, raw: object) -> None:
         try:
-            take(name, raw, "command line", "--" + _OPTIONS.get(name, name).replace("_", "-") if ambient else name)
+            take(name, raw, "command line", "--" + OPTIONS.get(name, name).replace("_", "-") if ambient else name)
         except ConfigurationError as error:
             raise (UsageError(str(error)) if ambient else error) from None
 

@@ -19,6 +19,7 @@ from orcas.control.root import known_owner
 from orcas.engine import CheckOptions, CheckProgress, admit, check_closed, closed_sealer, repair_closed
 from orcas.errors import ConfigurationError, UnavailableError
 from orcas.settings.config import Settings
+from orcas.standby.mark import check_no_standby
 from orcas.tools.copies.keyring import lost_keyring
 
 Advance = Callable[[str, int, int], None]
@@ -39,6 +40,8 @@ def check_stopped(
     admit(settings.data)
     if not (settings.data / "log").is_dir():
         raise NoStoreError(settings.data)
+    if repair:
+        check_no_standby(settings.data)
     with locked(settings.data):
         progress = CheckProgress()
         # In another thread, so that this one receives Ctrl-C and can cancel it.

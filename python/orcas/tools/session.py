@@ -355,7 +355,15 @@ class Session:
         extra = None if method == "GET" else [(b"x-amz-orcas-nonce", secrets.token_hex(16).encode())]
         path, _, query = path.partition("?")
         with self.request(method, f"/_orcas/admin/{path}", query, body, extra) as answer:
-            content = answer.read()
+            return self.document(answer.status, answer.read())
+
+    def document(self, status: int, content: bytes) -> dict[str, Any]:
+        """An answer of the admin API.
+
+        Raises:
+            RefusedError: it is an error.
+            UnavailableError: it is none of this API.
+        """
         try:
             document = json.loads(content)
         except ValueError:
@@ -364,16 +372,16 @@ class Session:
             raise UnavailableError(
                 f"The server at {self.transport.host} is not Orcas, or has no admin API: name the address of Orcas."
             )
-        if answer.status >= 400:
+        if status >= 400:
             error = document.get("error", {})
             message = error.get("message", "no reason was given") if isinstance(error, dict) else str(error)
             explanation = message if message.endswith(".") else f"{message}."
-            if answer.status == 403:
+            if status == 403:
                 explanation = (
                     f"The server refused the key{self.key_owner} ({explanation[:-1]}): use the root key of its store."
                 )
             code = error.get("code", "") if isinstance(error, dict) else ""
-            raise RefusedError(answer.status, explanation, str(code))
+            raise RefusedError(status, explanation, str(code))
         return document
 
 

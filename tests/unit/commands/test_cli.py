@@ -302,7 +302,7 @@ def test_help_and_version(environ: dict[str, str]) -> None:
         ("config show tls_c", ["tls_cert_file", "tls_client_ca_file"]),
         ("policy check --kind t", ["trust"]),
         ("cp --sse a", ["aws:kms"]),
-        ("sta", ["stats", "status"]),
+        ("sta", ["standby", "stats", "status"]),
     ],
 )
 def test_values_are_completed(environ: dict[str, str], words: str, values: list[str]) -> None:

@@ -28,6 +28,8 @@ INSIDE = {
     "bench": "orcas.bench.workload.built_in",
     "run -- true": "orcas.server.Server._wait",
     "version": "orcas.version.orcas_version",
+    "standby": "orcas.settings.config.resolve",
+    "promote": "orcas.settings.config.resolve",
     "minio server x": "orcas.settings.config.resolve",
     "localstack": "orcas.settings.config.resolve",
     "mc ls local": "orcas.cli.store.upkeep.resolve",

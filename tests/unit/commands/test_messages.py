@@ -309,6 +309,24 @@ ELSEWHERE: Final = {
     "tests/tls/test_names.py": {
         "The certificate in … is for no host": "is for no host: name it first, or leave it out"
     },
+    "tests/tools/test_standby.py": {
+        "There is no standby in that directory": "name the server to follow with --from",
+        "… is a standby of": "orcas promote",
+        "… is no standby": "is no standby",
+        "… has no complete copy": "no complete copy",
+        "… has a store of its own": "has a store of its own",
+        "The standby in … cannot be opened": "cannot be opened",
+    },
+    "tests/unit/standby/test_copy.py": {
+        "… has another store than": "has another store than",
+        "… is shorter than … says": "says: remove the directory and start anew",
+        "… cannot be changed": "cannot be changed",
+        "… does not give": "does not give x",
+        "… gave … bytes": "gave 5 bytes",
+        "… of … changes just now": "changes just now",
+        "The copied log cannot be read": "The copied log cannot be read",
+        "The standby cannot follow the log": "The standby cannot follow the log",
+    },
     "tests/tools/test_admission.py": {"… cannot be read by this user": "as root, run `chown -R "},
     "tests/tools/test_status.py": {
         "The server is not well (…)": "is not well (",

@@ -33,6 +33,8 @@ VARIABLES: Final = {variable_name(name) for name, setting in SETTINGS.items() if
 }
 # Why a metric is on no dashboard.
 NOT_SHOWN: Final = {
+    "orcas_standby_behind_seconds": "only standbys have it; there is an alert, and `orcas status` says the same",
+    "orcas_standby_sequence": "likewise",
     "orcas_lockouts": "the log says which address it is, and there is an alert on wrong signatures",
     "http_requests": "what orcas_requests says, for other people's dashboards",
     "http_request_duration_seconds": "what orcas_request_duration_seconds says, for other people's dashboards",

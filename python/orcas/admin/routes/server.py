@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import os
 import shutil
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from orcas.engine import Core
     from orcas.iam.directory import Directory
     from orcas.settings.config import Settings
+    from orcas.standby.following import Progress
     from orcas.telemetry.watching import RequestWatch
 
 # Requests in one answer.
@@ -41,12 +43,21 @@ _versions: Final = functools.cache(versions)
 
 
 class Around:
-    """Facts about the application: settings with their sources, how the store was opened, and its history."""
+    """Facts about the application: settings with their sources, how the store was opened, its history, and its lag.
+
+    `standby`: how it is as a standby; None if it is none.
+    """
 
     def __init__(
-        self, settings: Settings, sources: Mapping[str, str], opening: Mapping[str, object], history: History | None
+        self,
+        settings: Settings,
+        sources: Mapping[str, str],
+        opening: Mapping[str, object],
+        history: History | None,
+        standby: Progress | None,
     ) -> None:
         self.settings, self.sources, self.opening, self.history = settings, sources, opening, history
+        self.standby = standby
 
 
 def add_server(
@@ -60,8 +71,11 @@ def add_server(
 
     @app.get("/about")
     def about() -> dict[str, Any]:
-        """The health of the store with its reason, damaged identities, versions, when and how the server started."""
-        health, known = core().health(), identities()
+        """The health of the store with its reason, damaged identities, versions, when and how the server started.
+
+        `standby`: of a standby, the server that it follows, the last record, and for how long it may be behind.
+        """
+        health, known, standby = core().health(), identities(), around().standby
         started, cpu, memory = counts.counts()
         return {
             "health": {
@@ -70,6 +84,7 @@ def add_server(
             },
             "versions": dict(_versions()), "started": started, "opening": dict(around().opening), "cpu_sec": cpu,
             "memory_bytes": memory, "damaged_identities": [] if known is None else known.damaged(),
+            "standby": None if standby is None else dataclasses.asdict(standby),
         }  # fmt: skip
 
     # A coroutine, so that the answer is on its way when the signal arrives.

@@ -125,9 +125,13 @@ def _document(session: Session, settings: Settings, endpoint: str | None) -> dic
     about, disk, stats, tasks = (session.admin("GET", path) for path in ("about", "disk", "stats", "tasks"))
     assert isinstance(session.transport, HttpTransport)
     health = about["health"]
+    standby = about["standby"]
+    # A standby is read-only, and well.
+    is_well = health["status"] == ("ok" if standby is None else "read-only")
     failing = [f"the task {task['name']} fails: {task['error']}" for task in tasks["tasks"] if task["error"]]
     wrong = [
-        *([f"{health['status']}: {health['detail'] or health['reason']}"] if health["status"] != "ok" else []),
+        *([] if is_well else [f"{health['status']}: {health['detail'] or health['reason']}"]),
+        *([f"it does not follow {standby['url']}: {standby['error']}"] if standby and standby["error"] else []),
         *([f"damaged identities: {len(about['damaged_identities'])}"] if about["damaged_identities"] else []),
         *failing,
     ]
@@ -137,7 +141,8 @@ def _document(session: Session, settings: Settings, endpoint: str | None) -> dic
         "data": None if endpoint is not None else str(settings.data), "health": health["status"],
         "writable": health["writable"], "durability": health["durability"], "memory": about["memory_bytes"],
         "buckets": len(stats["buckets"]), "objects": sum(bucket["objects"] for bucket in stats["buckets"]),
-        "store": disk["store"], "free": disk["free"], "total": disk["total"], "reserve": disk["reserve"], "wrong": wrong,
+        "store": disk["store"], "free": disk["free"], "total": disk["total"], "reserve": disk["reserve"], "standby": standby,
+        "wrong": wrong,
     }  # fmt: skip
 
 
@@ -146,8 +151,9 @@ def _rows(shown: dict[str, Any]) -> list[tuple[str, str]]:
     hours, minutes = divmod(int(up.total_seconds()) // 60, 60)
     place = [("store", shown["data"])] if shown["data"] is not None else []
     accepts = "" if shown["writable"] else ", accepts no content"
+    standby = shown["standby"]
     return [
-        ("state", f"running, {shown['health']}{accepts}"),
+        ("state", f"running, {shown['health']}{accepts}" if standby is None else _behind(standby)),
         ("address", shown["url"]),
         ("since", f"{shown['since']}, {hours} h {minutes} min"),
         ("version", shown["version"]),
@@ -158,6 +164,12 @@ def _rows(shown: dict[str, Any]) -> list[tuple[str, str]]:
         ("memory", size(shown["memory"])),
         ("wrong", "; ".join(shown["wrong"]) or "nothing"),
     ]
+
+
+def _behind(standby: dict[str, Any]) -> str:
+    behind = standby["behind_sec"]
+    lag = "never reached" if behind is None else f"at most {behind:.1f} s behind"
+    return f"standby of {standby['url']} up to record {standby['sequence']}, {lag}"
 
 
 def stop(*, where: Where) -> None:

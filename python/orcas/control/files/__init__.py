@@ -30,6 +30,8 @@ GIVE_UP: Final = "`orcas fsck --repair --accept-loss`"
 _STORE_FILES: Final = frozenset(
     {
         LOCK_NAME,
+        # A standby whose first copy was not complete.
+        "standby.json",
         *(f"{name}{copy}" for name in (DATABASE_NAME, ROOT_NAME, KEY_NAME, "store.keys") for copy in ("", ".copy")),
     }
     | {*KEYRING_NAMES}

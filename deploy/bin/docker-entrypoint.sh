@@ -1,3 +1,5 @@
 #!/bin/sh
-# What modules of Testcontainers for LocalStack call, with a script of their own in place of the entry point.
-exec orcas localstack
+# The entry point of LocalStack's image, which modules of Testcontainers call without words, and that of MinIO's.
+[ $# -gt 0 ] || exec orcas localstack
+[ "$1" != minio ] || shift
+exec orcas minio "$@"

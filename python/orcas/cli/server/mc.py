@@ -31,7 +31,7 @@ _POLL_SECONDS: Final = 0.5
 # What does that which is not here.
 _INSTEAD: Final = {
     "admin user": "`orcas user`", "admin policy": "`orcas policy`", "admin group": "`orcas group`",
-    "admin info": "`orcas status`", "admin accesskey": "`orcas access-key`", "stat": "`orcas ls`", "du": "`orcas ls`",
+    "admin info": "`orcas status`", "admin accesskey": "`orcas access-key`", "du": "`orcas ls`",
     "mirror": "`orcas cp -r`", "mv": "`orcas move`", "cat": "`orcas cat`", "get": "`orcas cp`", "put": "`orcas cp`",
     "pipe": "`orcas cp`", "rb": "`orcas rb`", "share": "`orcas presign`", "quota": "`orcas quota`",
     "ping": "`orcas status`", "rm": "`orcas rm`",
@@ -51,9 +51,9 @@ def add_to(app: typer.Typer) -> None:
 def mc(command: Command = None) -> None:
     """Run one of those commands of MinIO's client, `mc`, by which scripts set a server up and wait for it.
 
-    They are ready, alias set, mb, ls, cp, anonymous set, version enable and version suspend. In the image, `mc` is this
-    command. Aliases are where MinIO's client has them: in MC_HOST_ALIAS, or in MC_CONFIG_DIR (~/.mc). Unless there is one,
-    `local` is the server that runs here.
+    They are ready, alias set, mb, stat of a bucket, ls, cp, anonymous set, version enable and version suspend. In the
+    image, `mc` is this command. Aliases are where MinIO's client has them: in MC_HOST_ALIAS, or in MC_CONFIG_DIR (~/.mc).
+    Unless there is one, `local` is the server that runs here.
 
     Examples:
 
@@ -205,6 +205,13 @@ def _make_buckets(words: list[str]) -> None:
         _say(f"Bucket created successfully `{place}`.")
 
 
+def _show_bucket(words: list[str]) -> None:
+    """Fails if there is no such bucket: scripts then make it."""
+    _, (place,) = _parsed(words, "stat ALIAS/BUCKET", 1, 1)
+    _ask(place, "HEAD")
+    _say(f"Name      : {_split(place)[1]}\nType      : folder")
+
+
 def _set_versioning(status: str, words: list[str]) -> None:
     _, (place,) = _parsed(words, "version enable|suspend ALIAS/BUCKET", 1, 1)
     body = f"<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>"
@@ -256,6 +263,7 @@ def _copy(words: list[str]) -> None:
 
 _COMMANDS: Final[dict[str, Callable[[list[str]], None]]] = {
     "ready": _ready, "alias set": _set_alias, "config host add": _set_alias, "mb": _make_buckets,
+    "stat": _show_bucket,
     "version enable": functools.partial(_set_versioning, "Enabled"),
     "version suspend": functools.partial(_set_versioning, "Suspended"),
     "anonymous set": _set_access, "policy set": _set_access,

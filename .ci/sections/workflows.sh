@@ -1,3 +1,6 @@
+# shellcheck shell=bash
+# The linters of workflows. Sourced by .ci/run.
+
 # The version of the linter of workflows.
 ACTIONLINT=v1.7.12
 

@@ -187,7 +187,7 @@ def test_the_image_has_what_traces_backups_and_targets_need() -> None:
     wanted = {"otel", "backup", "kafka", "nats", "acme"}
     assert wanted <= set(extras)
     for path, marker in (
-        (DEPLOY / "Containerfile", "/tmp/wheels/"),
+        (DEPLOY / "Containerfile", "/tmp/wheel/"),
         (ROOT / "docs" / "deployment" / "systemd.md", "/opt/orcas/bin/pip"),
     ):
         [line] = [

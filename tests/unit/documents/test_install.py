@@ -22,7 +22,7 @@ CHART: Final = ROOT / "deploy" / "helm" / "orcas"
 STATEFUL_SET: Final = (CHART / "templates" / "statefulset.yaml").read_text(encoding="utf-8")
 WORKFLOWS: Final = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 # The jobs that may write something, which are those that publish.
-WRITING: Final = {"release.yml": {"publish"}}
+WRITING: Final = {"release.yml": {"publish", "image", "site"}}
 VERSION: Final = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
 HEALTH: Final = "/_orcas/health"
 

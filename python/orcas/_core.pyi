@@ -38,6 +38,11 @@ __all__ = [
     "Load",
     "Maintenance",
     "MasterKeyError",
+    "MinioContent",
+    "MinioDrives",
+    "MinioObject",
+    "MinioVersion",
+    "MinioWalk",
     "Postponed",
     "Refusal",
     "Request",
@@ -759,6 +764,79 @@ def chunks_named(
     Raises:
         StoreError: the log is damaged.
     """
+
+@final
+class MinioDrives:
+    """The drives of one pool of a stopped MinIO, of which some may be missing. Nothing is written there."""
+
+    missing: tuple[int, int]
+    """Drives that were not named, and all."""
+
+    def __new__(cls, directories: Sequence[str | PathLike[str]]) -> MinioDrives:
+        """Look at their formats. Blocks.
+
+        Raises:
+            ValueError: they are no such drives, or too few.
+        """
+
+    def buckets(self) -> list[str]:
+        """Names, in order. Blocks.
+
+        Raises:
+            ValueError: too many drives cannot be listed.
+        """
+
+    def documents(self, bucket: str) -> dict[str, bytes]:
+        """The documents of a bucket, by their names for MinIO. Blocks.
+
+        Raises:
+            ValueError: they cannot be read.
+        """
+
+    def walk(self, bucket: str, prefix: bytes) -> MinioWalk:
+        """The objects of a bucket whose keys begin with `prefix`, in the order of their keys."""
+
+@final
+class MinioWalk:
+    """Objects, page by page."""
+
+    def page(self, objects: int) -> list[MinioObject]:
+        """The next ones, at most that many; none at the end. Blocks."""
+
+@final
+class MinioObject:
+    """An object. `problem` is why nothing is known of it; `interrupted` counts versions that were never whole."""
+
+    key: bytes
+    interrupted: int
+    problem: str
+    versions: list[MinioVersion]
+    """From the newest to the oldest."""
+
+@final
+class MinioVersion:
+    """A version. `problem` is why it cannot be read, if that is known; `parts` has the sizes of its parts."""
+
+    id: str
+    is_marker: bool
+    problem: str
+    parts: list[int]
+    metadata: dict[str, bytes]
+    """By names in lower case; those of MinIO itself begin with `x-minio-internal-`."""
+
+    def content(self, part: int) -> MinioContent:
+        """The bytes of a part, by its place. Blocks.
+
+        Raises:
+            IndexError: there is no such part.
+        """
+
+@final
+class MinioContent:
+    """Pieces of content, each verified. Iterating blocks, and raises ValueError where they cannot be had."""
+
+    def __iter__(self) -> MinioContent: ...
+    def __next__(self) -> bytes: ...
 
 def check_formats(data: str | PathLike[str]) -> None:
     """Look at the headers of a store's files; changes nothing, and takes no lock. Blocks.

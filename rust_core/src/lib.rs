@@ -16,6 +16,7 @@ mod events;
 mod front;
 mod functions;
 mod load;
+mod minio_disk;
 mod requests;
 mod store;
 
@@ -49,6 +50,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::CheckProgress>()?;
     module.add_class::<admin::SealProgress>()?;
     module.add_class::<load::Load>()?;
+    module.add_class::<minio_disk::MinioDrives>()?;
+    module.add_class::<minio_disk::MinioWalk>()?;
+    module.add_class::<minio_disk::MinioObject>()?;
+    module.add_class::<minio_disk::MinioVersion>()?;
+    module.add_class::<minio_disk::MinioContent>()?;
     module.add_class::<events::EventParser>()?;
     module.add_function(wrap_pyfunction!(events::parse_event_records, module)?)?;
     module.add_function(wrap_pyfunction!(store::check_formats, module)?)?;

@@ -280,6 +280,7 @@ fn files(seeds: &mut Seeds) {
     let key = [&[1, 0, 0, 0][..], &[4; 16], &[1, 0, b'a', 1], &[0; 8], &[5; 8], &[1, 0], &[6; 8], &[7; 32]].concat();
     let data_key = [&[1, 0, 0, 0, 2, b'm', b'e', 1, 1, 0, 0, 1, 0, 0, 0][..], &[4; 16], &[8; 16], &[9; 80]].concat();
     seeds.push(("keyring", "inside".to_owned(), [&[0x80][..], &key, &data_key].concat()));
+    minio(seeds);
     pages_and_segments(seeds);
     let logs: [(&str, &[u8]); 3] = [
         ("damaged", &[0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 3, 1, 10, 2, 20, 3, 30, 4, 40, 15, 40, 16, 0, 0, 1]),
@@ -287,6 +288,27 @@ fn files(seeds: &mut Seeds) {
         ("remembered", &[2, 0, 1, 5, 3, 1, 5, 3, 1, 6, 1, 1, 7, 40, 3, 1, 9]),
     ];
     seeds.extend(logs.map(|(name, bytes)| ("wal", name.to_owned(), bytes.to_vec())));
+}
+
+/// Lists of versions as MinIO writes them: of 1.3, with a header before each, and before, as an array.
+fn minio(seeds: &mut Seeds) {
+    let object = [
+        &b"\x82\xa4Type\x01\xa5V2Obj\x8d\xa2ID\xc4\x10"[..],
+        &[7; 16],
+        b"\xa4DDir\xc4\x10",
+        &[8; 16],
+        b"\xa3EcM\x02\xa3EcN\x01\xa7EcBSize\xd2\x00\x10\x00\x00\xa7EcIndex\x01\xa6EcDist\x93\x01\x02\x03",
+        b"\xa8PartNums\x91\x01\xa9PartSizes\x91\x05\xaaPartASizes\x91\x05\xa5MTime\xd3\x17\x00\x00\x00\x00\x00\x00\x00",
+        b"\xa7MetaSys\x81\xa1k\xc4\x01v\xa7MetaUsr\x81\xa4etag\xa1x",
+    ]
+    .concat();
+    let deleted = b"\x82\xa4Type\x02\xa6DelObj\x82\xa5MTime\x01\xa7MetaSys\xc0";
+    let headed = |version: &[u8]| [&[0xc4, 0, 0xc5][..], &(version.len() as u16).to_be_bytes(), version].concat();
+    let indexed = [&[3, 3, 3, 2][..], &headed(&object), &headed(deleted)].concat();
+    seeds.push(("minio", "indexed".to_owned(), indexed));
+    let listed = [&[2][..], b"\x81\xa8Versions\x92", &object, deleted].concat();
+    seeds.push(("minio", "listed".to_owned(), listed));
+    seeds.push(("minio", "first".to_owned(), [&[0][..], b"XL2 1   \x81\xa8Versions\x91", deleted].concat()));
 }
 
 /// Changes to the pages of the index and to the segments of the journal, and what goes into a segment.

@@ -236,7 +236,7 @@ def _place(places: list[str]) -> str:
     if taken:
         raise ConfigurationError(
             f"{place} has the files of a MinIO server, which Orcas does not touch: name an empty directory, and bring the "
-            "objects over with `orcas import` while MinIO runs."
+            "objects over with `orcas import --minio-disk`."
         )
     return places[0]
 

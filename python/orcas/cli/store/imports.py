@@ -1,4 +1,4 @@
-"""`orcas import`: brings data over from another S3 server or from a directory."""
+"""`orcas import`: brings data over from another S3 server, from a directory, or from the drives of a MinIO."""
 
 from __future__ import annotations
 
@@ -28,13 +28,18 @@ Profile = Annotated[
 
 
 def import_data(
-    source: Annotated[
-        str,
-        typer.Argument(metavar="SOURCE", help="http(s)://HOST[:PORT][/BUCKET] of an S3 server, or a directory."),
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE [BUCKET[/PREFIX]]",
+            help="http(s)://HOST[:PORT][/BUCKET] of an S3 server, or a directory; then the bucket, and what to put "
+            "before every key.",
+        ),
     ],
-    target: Annotated[
-        str | None, typer.Argument(metavar="BUCKET[/PREFIX]", help="The bucket, and what to put before every key.")
-    ] = None,
+    minio_disk: Annotated[
+        bool,
+        typer.Option("--minio-disk", help="The arguments are the directories of the drives of a stopped MinIO."),
+    ] = False,
     prefix: Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="Import only keys with this prefix.")] = "",
     versions: Annotated[
         bool, typer.Option("--versions", help="Import all versions and delete markers, not only the current objects.")
@@ -48,7 +53,7 @@ def import_data(
     *,
     where: Where,
 ) -> None:
-    """Copy the objects of another S3 server, or the files of a directory, into the store.
+    """Copy the objects of another S3 server or of a stopped MinIO, or the files of a directory, into the store.
 
     Every object is verified, and keeps its ETag, metadata, headers and tags. An import that was interrupted continues
     where it was when it is run again. What is already there is not copied. Nothing is deleted.
@@ -63,16 +68,21 @@ def import_data(
         orcas import https://minio.example.org/photos archive/photos/ --versions
 
         orcas import ~/pictures photos/pictures/
+
+        orcas import --minio-disk /srv/minio1 /srv/minio2 /srv/minio3 /srv/minio4 --versions
     """
-    from orcas.tools.imports.places import source_of, target_of
-    from orcas.tools.imports.run import Import
-    from orcas.tools.imports.server import ServerSource
+    from orcas.tools.imports.minio_disks import DiskSource
+    from orcas.tools.imports.minio_settings import IAM, bring_identities
+    from orcas.tools.imports.places import disks_of, source_of, target_of
+    from orcas.tools.imports.run import Import, VersionedSource
     from orcas.tools.reach import reached
 
-    place, bucket = source_of(source, profile, signed=not unsigned)
-    is_server = isinstance(place, ServerSource)
-    if versions and not is_server:
-        raise UsageError("--versions needs an S3 server as the source: leave it out.")
+    source, target = places[0], places[1] if len(places) > 1 else None
+    if len(places) > 2 and not minio_disk:
+        raise UsageError(f"One source and one bucket are imported at a time: leave out {places[2]}.")
+    place, bucket = (disks_of(places), "") if minio_disk else source_of(source, profile, signed=not unsigned)
+    if versions and not isinstance(place, VersionedSource):
+        raise UsageError("--versions needs an S3 server as the source, or --minio-disk: leave it out.")
     if prefix and not bucket:
         raise UsageError("--prefix needs a bucket as the source: add one to the URL, or name a directory below.")
     settings = settings_of(where.data)
@@ -81,17 +91,12 @@ def import_data(
         reached(settings, where.endpoint) as session,
         progress(shown=not where.as_json) as advance,
     ):
-        buckets = target_of(target, bucket, place)
+        buckets = target_of(None if minio_disk else target, bucket, place)
         done = Import(session, place, threads, advance, dry_run=dry_run).run(buckets, os.fsencode(prefix), versions)
-    if not isinstance(place, ServerSource) and place.left_out:
-        done.not_kept["symbolic link or special file"] = place.left_out
+        if not dry_run and isinstance(place, DiskSource):
+            done.not_kept.update(bring_identities(place.files(IAM), session))
     _show(done, where.as_json)
-    if done.failed:
-        first = done.failures[0]
-        raise OrcasError(
-            f"Objects that could not be imported: {done.failed}, such as {first['place']}/{first['key']}, because "
-            f"{first['reason']}: remove the cause, and run it again."
-        )
+    _check(done)
 
 
 def _show(done: Outcome, as_json: bool) -> None:
@@ -113,6 +118,15 @@ def _show(done: Outcome, as_json: bool) -> None:
     print_table(("", "import"), facts, right=1)
     for failure in done.failures[:_SHOWN_MAX]:
         say(f"{failure['place']}/{failure['key']}: {failure['reason']}", err=True)
+
+
+def _check(done: Outcome) -> None:
+    if done.failed:
+        first = done.failures[0]
+        raise OrcasError(
+            f"Objects that could not be imported: {done.failed}, such as {first['place']}/{first['key']}, because "
+            f"{first['reason']}: remove the cause, and run it again."
+        )
 
 
 def add_to(app: typer.Typer) -> None:

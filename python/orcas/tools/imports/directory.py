@@ -10,6 +10,7 @@ import hashlib
 import http.client
 import mimetypes
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class DirectorySource:
 
     def __init__(self, top: Path) -> None:
         self.name = str(top)
-        self.left_out = 0
+        self.left_out: Counter[str] = Counter()
         self._top = os.fsencode(top)
 
     def close(self) -> None:
@@ -39,6 +40,14 @@ class DirectorySource:
     def listed(self, bucket: str, prefix: bytes) -> Iterator[Listed]:
         """Every file, in the order in which S3 lists their keys. `prefix` is empty."""
         return self._below(b"")
+
+    def create(self, bucket: str, target: Target) -> None:
+        """Create the bucket if there is none."""
+        target.create()
+
+    def settle(self, bucket: str, target: Target, *, dry_run: bool) -> Iterator[str]:
+        """A directory has nothing beside its files."""
+        return iter(())
 
     def is_same(self, bucket: str, entry: Listed, there: Listed, target: Target) -> bool:
         """Whether the object has the bytes of the file, which is read for that."""
@@ -90,7 +99,7 @@ class DirectorySource:
             elif entry.is_file(follow_symlinks=False):
                 yield Listed(folder + entry.name, entry.stat(follow_symlinks=False).st_size, "")
             else:
-                self.left_out += 1
+                self.left_out["symbolic link or special file"] += 1
 
 
 def content_type(path: bytes) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from orcas.errors import ConfigurationError, OrcasError, UsageError
 from orcas.settings.clients import client_variables
 from orcas.tools.imports.directory import DirectorySource
+from orcas.tools.imports.minio_disks import DiskSource
 from orcas.tools.imports.server import ServerSource
 from orcas.tools.session import HttpTransport, Session
 
@@ -27,10 +28,7 @@ def source_of(place: str, profile: str | None, *, signed: bool) -> tuple[ServerS
         ConfigurationError: there is no key for it.
     """
     if "://" not in place:
-        directory = Path(os.path.abspath(Path(place).expanduser()))  # noqa: PTH100 - keeps symlinks
-        if not directory.is_dir():
-            raise UsageError(f"{place} is no directory: name one, or a URL such as https://s3.example.org/BUCKET.")
-        return DirectorySource(directory), ""
+        return DirectorySource(_directory(place)), ""
     url, bucket = server_of(place)
     transport = HttpTransport(url)
     if not signed:
@@ -38,6 +36,22 @@ def source_of(place: str, profile: str | None, *, signed: bool) -> tuple[ServerS
     keys, token, region = keys_of(url, profile)
     headers = [(b"x-amz-security-token", token.encode())] if token else []
     return ServerSource(Session(transport, keys, region, headers=headers), url), bucket
+
+
+def disks_of(places: list[str]) -> DiskSource:
+    """The drives of a stopped MinIO.
+
+    Raises:
+        UsageError: they are none, or too few, or not of one pool.
+    """
+    return DiskSource([_directory(place) for place in places])
+
+
+def _directory(place: str) -> Path:
+    directory = Path(os.path.abspath(Path(place).expanduser()))  # noqa: PTH100 - keeps symlinks
+    if not directory.is_dir():
+        raise UsageError(f"{place} is no directory: name one, or a URL such as https://s3.example.org/BUCKET.")
+    return directory
 
 
 def server_of(place: str) -> tuple[str, str]:
@@ -55,7 +69,9 @@ def server_of(place: str) -> tuple[str, str]:
     return f"{parts.scheme}://{parts.netloc}", bucket
 
 
-def target_of(place: str | None, bucket: str, source: ServerSource | DirectorySource) -> list[tuple[str, str, bytes]]:
+def target_of(
+    place: str | None, bucket: str, source: ServerSource | DirectorySource | DiskSource
+) -> list[tuple[str, str, bytes]]:
     """Name in the source, name in the store and prefix of each bucket.
 
     Raises:

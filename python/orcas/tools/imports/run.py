@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, takewhile
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from orcas.errors import OrcasError, UnavailableError
 from orcas.tools.imports.pool import Pool
 from orcas.tools.imports.requests import ObjectError
-from orcas.tools.imports.server import Copied, ServerSource
+from orcas.tools.imports.server import Copied
 from orcas.tools.imports.target import Target
 from orcas.tools.objects import Listed, Version, listed, listed_versions
 from orcas.tools.session import Session
@@ -33,9 +33,10 @@ _GONE_CODES: Final = ("NoSuchKey", "NoSuchVersion", "status 404")
 
 
 class Source(Protocol):
-    """Where objects come from."""
+    """Where objects come from. `left_out`: what was seen there that is no object."""
 
     name: str
+    left_out: Counter[str]
 
     def listed(self, bucket: str, prefix: bytes) -> Iterator[Listed]:
         """The objects of a bucket, in the order of their keys."""
@@ -45,6 +46,26 @@ class Source(Protocol):
 
     def copy(self, bucket: str, entry: Listed, target: Target) -> Copied:
         """Store an object."""
+
+    def create(self, bucket: str, target: Target) -> None:
+        """Create the bucket in the store if there is none."""
+
+    def settle(self, bucket: str, target: Target, *, dry_run: bool) -> Iterator[str]:
+        """Bring over what the bucket has beside objects, when they are there; what of it is not taken."""
+
+
+@runtime_checkable
+class VersionedSource(Source, Protocol):
+    """One whose objects may have versions."""
+
+    def versioning(self, bucket: str) -> str:
+        """Enabled, Suspended, or nothing."""
+
+    def versions(self, bucket: str, prefix: bytes) -> Iterator[Version]:
+        """All versions of the objects of a bucket, in the order of their keys, the newest of a key first."""
+
+    def problem(self, entry: Version) -> str:
+        """Why a version cannot be imported, if that is known."""
 
 
 @dataclass
@@ -113,17 +134,19 @@ class Import:
             for name, target_name, before in buckets:
                 target = Target(self._session, target_name, before, self._pool.stop)
                 try:
-                    server = self._source if versions and isinstance(self._source, ServerSource) else None
+                    source = self._source if versions and isinstance(self._source, VersionedSource) else None
                     # A bucket that never was versioned has only its objects.
-                    if server is not None and (status := server.versioning(name)):
-                        self._bucket_with_versions(server, name, prefix, target, status)
+                    if source is not None and (status := source.versioning(name)):
+                        self._bucket_with_versions(source, name, prefix, target, status)
                     else:
                         self._bucket(name, prefix, target)
+                    self._done.not_kept.update(self._source.settle(name, target, dry_run=self._done.dry_run))
                 except ObjectError as error:
                     raise OrcasError(
                         f"{name} cannot be imported ({error}): remove the cause, and run it again."
                     ) from None
                 self._done.buckets += 1
+        self._done.not_kept.update(self._source.left_out)
         self._done.seconds = round(time.monotonic() - began, 3)
         return self._done
 
@@ -141,7 +164,7 @@ class Import:
         self._pool.wait()
 
     def _bucket_with_versions(
-        self, source: ServerSource, bucket: str, prefix: bytes, target: Target, status: str
+        self, source: VersionedSource, bucket: str, prefix: bytes, target: Target, status: str
     ) -> None:
         entries = source.versions(bucket, prefix)
         first = next(entries, None)
@@ -158,17 +181,20 @@ class Import:
             while known_key is not None and known_key < key:
                 known_key, known = next(known_keys, (None, iter(())))
             have = list(known)[::-1] if known_key == key else []
-            self._submit(self._history, bucket, _History(key, list(group)[::-1], have), target)
+            versions = []
+            for version in group:
+                if problem := source.problem(version):
+                    self._failed(bucket, key, ObjectError(problem))
+                else:
+                    versions.append(version)
+            self._submit(self._history, bucket, _History(key, versions[::-1], have), target)
         self._pool.wait()
         if status == "Suspended" and not self._done.dry_run:
             target.set_versioning(status)
 
     def _create(self, bucket: str, target: Target) -> None:
-        if isinstance(self._source, ServerSource):
-            for name in self._source.configurations(bucket):
-                self._done.not_kept[f"{name} of the bucket {bucket}"] += 1
         if not self._done.dry_run:
-            target.create()
+            self._source.create(bucket, target)
 
     def _is_there(self, target: Target) -> bool:
         return not self._done.dry_run or target.exists()

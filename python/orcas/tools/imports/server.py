@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -70,6 +71,7 @@ class ServerSource:
 
     def __init__(self, session: Session, name: str) -> None:
         self.name = name
+        self.left_out: Counter[str] = Counter()
         self._side = Side(session, is_target=False)
 
     def close(self) -> None:
@@ -92,9 +94,19 @@ class ServerSource:
         """Enabled, Suspended, or nothing."""
         return versioning_of(self._side, bucket)
 
-    def configurations(self, bucket: str) -> list[str]:
+    def problem(self, entry: Version) -> str:
+        """Nothing is known against a version before it is read."""
+        return ""
+
+    def create(self, bucket: str, target: Target) -> None:
+        """Create the bucket if there is none."""
+        target.create()
+
+    def settle(self, bucket: str, target: Target, *, dry_run: bool) -> Iterator[str]:
         """What the bucket has that is not imported."""
-        return [name for name in _CONFIGURATIONS if self._side.has(path_of(bucket), {name: ""})]
+        return (
+            f"{name} of the bucket {bucket}" for name in _CONFIGURATIONS if self._side.has(path_of(bucket), {name: ""})
+        )
 
     def is_same(self, bucket: str, entry: Listed, there: Listed, target: Target) -> bool:
         """Whether an object was imported before: it has the same ETag, or notes that of its source."""
@@ -227,25 +239,13 @@ class ServerSource:
 
     def _described(self, bucket: str, entry: Listed, given: dict[str, str]) -> tuple[Headers, tuple[str, ...]]:
         """The headers with which an object is stored, and what is not kept of it."""
-        headers = [
-            (name.encode(), value.encode("latin-1"))
-            for name, value in given.items()
-            if name in KEPT or name == _REDIRECT or (name.startswith(USER) and name != MARK)
-        ]
-        if "content-type" not in given:
-            headers.append((b"content-type", b"binary/octet-stream"))
-        not_kept = []
-        kept_as = given.get(_CLASS, "STANDARD")
-        if kept_as not in _CLASSES:
-            not_kept.append(f"storage class {kept_as}")
-        elif kept_as != "STANDARD":
-            headers.append((_CLASS.encode(), kept_as.encode()))
+        headers, not_kept = kept(given)
         if "x-amz-object-lock-mode" in given or given.get("x-amz-object-lock-legal-hold") == "ON":
-            not_kept.append("object lock")
+            not_kept = (*not_kept, "object lock")
         # Whatever else it says, the tags themselves count.
         if given.get("x-amz-tagging-count", "0") != "0" and (tags := self._tags(bucket, entry)):
             headers.append((b"x-amz-tagging", tags))
-        return headers, tuple(not_kept)
+        return headers, not_kept
 
     def _tags(self, bucket: str, entry: Listed) -> bytes:
         path, version = self._place(bucket, entry)
@@ -254,6 +254,23 @@ class ServerSource:
             (tag.findtext("{*}Key") or "", tag.findtext("{*}Value") or "") for tag in document.iter() if _is_tag(tag)
         ]
         return urlencode(pairs, quote_via=quote, safe="").encode()
+
+
+def kept(given: dict[str, str]) -> tuple[Headers, tuple[str, ...]]:
+    """The headers that are kept of what a source has of an object, without tags and locks, and what is not kept."""
+    headers = [
+        (name.encode(), value.encode("latin-1"))
+        for name, value in given.items()
+        if name in KEPT or name == _REDIRECT or (name.startswith(USER) and name != MARK)
+    ]
+    if "content-type" not in given:
+        headers.append((b"content-type", b"binary/octet-stream"))
+    kept_as = given.get(_CLASS, "STANDARD")
+    if kept_as not in _CLASSES:
+        return headers, (f"storage class {kept_as}",)
+    if kept_as != "STANDARD":
+        headers.append((_CLASS.encode(), kept_as.encode()))
+    return headers, ()
 
 
 def _is_tag(element: ET.Element) -> bool:

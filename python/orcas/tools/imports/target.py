@@ -64,15 +64,15 @@ class Target:
             return False
         return True
 
-    def create(self) -> None:
-        """Create the bucket if there is none.
+    def create(self, headers: Headers | None = None) -> None:
+        """Create the bucket if there is none, by a request with these headers.
 
         Raises:
             OrcasError: it cannot be created.
         """
         if not self.exists():
             try:
-                self.side.ask("PUT", path_of(self.bucket))
+                self.side.ask("PUT", path_of(self.bucket), headers=headers)
             except ObjectError as error:
                 raise OrcasError(f"The bucket {self.bucket} cannot be created ({error}): name another one.") from None
 
@@ -84,6 +84,15 @@ class Target:
         """Change it."""
         document = f"<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>"
         self.side.ask("PUT", path_of(self.bucket), {"versioning": ""}, document.encode())
+
+    def has(self, name: str) -> bool:
+        """Whether the bucket has the document with this name, as a query has it."""
+        return self.side.has(path_of(self.bucket), {name: ""})
+
+    def set_document(self, name: str, document: bytes) -> None:
+        """Give it one."""
+        digest = base64.b64encode(hashlib.md5(document, usedforsecurity=False).digest())
+        self.side.ask("PUT", path_of(self.bucket), {name: ""}, document, [(b"content-md5", digest)])
 
     def path(self, key: bytes) -> str:
         """The path of an object, by its key in the source."""

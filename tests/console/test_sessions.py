@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import re
 import ssl
 from typing import Any
@@ -167,6 +168,42 @@ def test_a_link_from_another_site_opens_the_page_after_all(visitor: Visitor) -> 
 
 def test_a_large_form_is_refused(visitor: Visitor) -> None:
     assert visitor.post("/sign-out", {"more": "x" * (1 << 20)}).status_code == 413
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_form_outlives_its_session(target: Target, visitor: Visitor, s3: Any, bucket: str, *, named: bool) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"k")
+    place, typed = f"/b/{bucket}/object/tags?key=k", {"_csrf": visitor.token(), "tags": "a=x+y\r\nc=d e"}
+    visitor.http.cookies.clear()
+    asked = visitor.post(place, typed)
+    assert asked.status_code == 403
+    assert "what you have typed is kept" in asked.text
+    hidden = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', asked.text))
+    form = {name: html.unescape(text) for name, text in hidden.items()}
+    secret = target.server.secret_key if named else "wrong"
+    answer = visitor.sign_in(target.server.access_key, secret, **form)
+    if not named:
+        assert answer.status_code == 403
+        assert hidden.items() <= dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', answer.text)).items()
+        return
+    page = answer.text
+    fields = re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page)
+    action = html.unescape(re.findall(r'<form method="post" action="([^"]+tags[^"]+)"', page)[0])
+    sent = {name: html.unescape(text) for name, text in fields}
+    assert "_csrf" in sent
+    assert visitor.http.post(action, data=sent, headers={"origin": visitor.url}).status_code == 303
+    assert s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == [
+        {"Key": "a", "Value": "x+y"}, {"Key": "c", "Value": "d e"},
+    ]  # fmt: skip
+    assert action.startswith(BASE)
+
+
+def test_a_form_of_a_script_or_another_site_is_not_kept(visitor: Visitor, bucket: str) -> None:
+    visitor.http.cookies.clear()
+    for headers in ({"accept": "application/json"}, {"origin": "https://evil.example"}):
+        answer = visitor.post(f"/b/{bucket}/undo", {"prefix": "kept"}, **headers)
+        assert answer.status_code == 403
+        assert "kept" not in answer.text
 
 
 def test_wrong_keys_lock_the_address_out(tmp_path: Any) -> None:

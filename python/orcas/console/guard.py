@@ -22,9 +22,10 @@ from orcas.http.bodies import BodyError, collect, replayed
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Bytes of a form, with and without a session: a token of temporary credentials has at most 8,192 characters. And fields.
+# Bytes of a form, with a session, and without: then a form that came after its session had ended is sent within another.
+# And fields.
 BODY_MAX: Final = 1024 * 1024
-_SIGN_IN_MAX: Final = 32 * 1024
+_SIGN_IN_MAX: Final = 128 * 1024
 _FIELDS_MAX: Final = 2_000
 _FORM: Final = "application/x-www-form-urlencoded"
 _SAFE: Final = frozenset({"GET", "HEAD"})
@@ -89,14 +90,13 @@ class Guard:
         if path == "/links":
             # For commands, which sign. It uses no cookie.
             return receive
-        if visit is None and not is_open:
-            if scope["method"] not in _SAFE:
-                return _refused("Your session has ended: open the page again, and sign in.")
-            return _to_sign_in(scope, headers, path)
+        has_ended = visit is None and not is_open
         if scope["method"] in _SAFE:
-            return receive
+            return _to_sign_in(scope, headers, path) if has_ended else receive
         if not _is_own(headers):
             return _refused("This request does not come from a page of the console: open the console, and try there.")
+        if has_ended and (not _is_form(headers) or "json" in headers.get("accept", "")):
+            return _refused("Your session has ended: open the page again, and sign in.")
         limit = _SIGN_IN_MAX if visit is None else BODY_MAX
         try:
             body = await collect(receive, limit)
@@ -110,7 +110,11 @@ class Guard:
                 "The form cannot be read: send it from a page of the console.", 400, media_type="text/plain"
             )
         given = headers.get("x-csrf-token") or (form.get("_csrf") or [""])[0]
-        if not is_open and not is_token(visit.session, given):
+        if has_ended:
+            # The page that signs in keeps what was typed.
+            scope["path"] = scope.get("root_path", "") + "/sign-in"
+            form = {"next": [_wanted(scope, path)], "form": [body.decode()]}
+        elif not is_open and not is_token(visit.session, given):
             return _refused("This form is not of your session: go back, reload the page, and send it again.")
         scope["state"]["form"] = form
         return replayed(body, receive)
@@ -153,14 +157,19 @@ def set_cookie(response: Response, scope: Scope, value: str | None) -> None:
 
 
 def _to_sign_in(scope: Scope, headers: Headers, path: str) -> Response:
-    base, query = scope["root_path"], scope["query_string"].decode("latin-1")
+    base = scope["root_path"]
     if headers.get("sec-fetch-site") == "cross-site":
         # A link on another site: the browser withholds the cookie. The page opens itself again, now from this site.
         again = '<!DOCTYPE html><html lang="en"><title>Orcas</title><meta http-equiv="refresh" content="0"></html>'
         return Response(again, media_type="text/html", headers={"cache-control": "no-store"})
-    wanted = path + (f"?{query}" if query else "")
+    wanted = _wanted(scope, path)
     suffix = "" if wanted == "/" else f"?next={quote(wanted, safe='')}"
     return RedirectResponse(f"{base}/sign-in{suffix}", 303, headers={"cache-control": "no-store"})
+
+
+def _wanted(scope: Scope, path: str) -> str:
+    query = scope["query_string"].decode("latin-1")
+    return path + (f"?{query}" if query else "")
 
 
 def _is_by_itself(headers: Headers) -> bool:
@@ -179,8 +188,12 @@ def _is_own(headers: Headers) -> bool:
     return origin is None or urlsplit(origin).netloc == headers.get("host")
 
 
+def _is_form(headers: Headers) -> bool:
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM
+
+
 def _form(headers: Headers, body: bytes) -> dict[str, list[str]] | None:
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
+    if not _is_form(headers):
         return {}
     form: dict[str, list[str]] = {}
     try:

@@ -103,7 +103,7 @@ def test_a_body_is_no_longer_than_its_path_needs(server: orcas.Server) -> None:
     """Before it is known who sends it: with a session, a form of the console may be larger."""
     signer = Signer.of(server)
     for sent, limit in (
-        (head("/_orcas/console/sign-in", FORM, 32 * KIB + 1, OWN) + b"x" * (32 * KIB + 1), 32 * KIB),
+        (head("/_orcas/console/sign-in", FORM, 128 * KIB + 1, OWN) + b"x" * (128 * KIB + 1), 128 * KIB),
         (head("/", FORM, 64 * KIB + 1) + b"x" * (64 * KIB + 1), 64 * KIB),
         (head("/", FORM, 256 * KIB + 1, SIGNED) + b"x" * (256 * KIB + 1), 256 * KIB),
     ):

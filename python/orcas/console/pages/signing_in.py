@@ -6,6 +6,7 @@ The keys are tried by a request of theirs, so wrong ones count toward the lock-o
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -22,6 +23,7 @@ _KEY_MAX: Final = 256
 _TOKEN_MAX: Final = 8192
 _WRONG: Final = "The access key or the secret is wrong: check both, and try again."
 _BUSY: Final = "There were too many wrong keys from your address: wait a minute, and try again."
+_ENDED: Final = "Your session has ended. Sign in again: what you have typed is kept, and can be sent then."
 _LINK_ENDED: Final = "This link was used, or has ended: run `orcas console` again, or sign in with a key."
 
 
@@ -31,7 +33,9 @@ async def show(request: Request) -> Response:
 
 
 async def sign_in(request: Request) -> Response:
-    """Try the keys of the form."""
+    """Try the keys of the form. Without any, it is a form that came after its session had ended."""
+    if field(request, "form") and not field(request, "access_key"):
+        return await _form(request, _ENDED, 403)
     keys = Keys(
         field(request, "access_key").strip(), field(request, "secret_key"), field(request, "token").strip() or None
     )
@@ -65,10 +69,14 @@ async def _enter(request: Request, keys: Keys, wanted: str) -> Response:
         return await _form(request, _BUSY if error.code in ("Throttling", "SlowDown") else _WRONG, 403)
     # What was signed in here before ends, so that nobody can prepare a session for somebody else.
     state.sessions.end(cookie_of(request.headers))
-    value, _ = state.sessions.begin(keys, arn)
+    value, session = state.sessions.begin(keys, arn)
     # Below the console, whatever it is.
     target = wanted if wanted.startswith("/") else "/"
-    response = RedirectResponse(request.scope["root_path"] + target, 303)
+    response: Response = RedirectResponse(request.scope["root_path"] + target, 303)
+    if kept := field(request, "form"):
+        request.state.visit = visit_of(request.scope, request.headers, session, state.server, state.settings.region)
+        typed = [(name, text) for name, text in parse_qsl(kept, keep_blank_values=True) if name != "_csrf"]
+        response = await page(request, "resume.html", action=request.scope["root_path"] + target, typed=typed)
     set_cookie(response, request.scope, value)
     return response
 
@@ -76,7 +84,10 @@ async def _enter(request: Request, keys: Keys, wanted: str) -> Response:
 async def _form(request: Request, problem: str = "", status: int = 200) -> Response:
     wanted = field(request, "next") or request.query_params.get("next", "")
     key = field(request, "access_key")[:_KEY_MAX]
-    return await page(request, "sign-in.html", status, problem=problem, next=wanted, access_key=key)
+    return await page(
+        request, "sign-in.html", status, problem=problem, next=wanted, access_key=key,
+        form=field(request, "form"),
+    )  # fmt: skip
 
 
 def _is_sendable(keys: Keys) -> bool:

@@ -56,16 +56,16 @@ def _findings(result: dict[str, Any] | None) -> list[str]:
 
 
 def said(result: dict[str, Any] | None) -> str:
-    """The numbers of a result in one line."""
+    """The numbers of a result in one line, with what is true of it."""
     parts = []
     for name, value in (result or {}).items():
-        if isinstance(value, (dict, list)):
-            continue
-        is_size = isinstance(value, int) and not isinstance(value, bool) and name.endswith("bytes")
-        shown = (
-            size(value) if is_size else number(value) if isinstance(value, int) and value > 1 else str(value).lower()
-        )
-        parts.append(f"{name.replace('_', ' ')} {shown}")
+        words = name.replace("_", " ")
+        if value is True:
+            parts.append(words)
+        elif isinstance(value, int) and value is not False:
+            parts.append(f"{words} {size(value) if name.endswith('bytes') else number(value)}")
+        elif isinstance(value, (str, float)):
+            parts.append(f"{words} {value}")
     return ", ".join(parts)
 
 

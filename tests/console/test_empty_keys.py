@@ -47,7 +47,7 @@ def test_a_page_of_an_object_needs_a_key(
 def test_routes_are_found() -> None:
     assert ("/b/{bucket}/object/delete", "POST") in ROUTES
     assert ("/b/{bucket}/share", "GET") in ROUTES
-    assert len(ROUTES) == 13
+    assert len(ROUTES) == 15
 
 
 def test_forms_and_steps_need_a_key(visitor: Visitor, s3: Any, bucket: str) -> None:

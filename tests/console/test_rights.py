@@ -162,7 +162,13 @@ def test_an_object_offers_what_the_lists_of_its_visitor_allow(
     assert "History" in page
     # These look at the whole bucket.
     assert "Same content" not in page
-    assert "Remove" not in tabs(page)
+    assert "Remove" not in tabs(anna.page(f"/b/{bucket}?prefix=home/anna/"))
+    # Nor do the folders above lead to a refusal.
+    for below in (path, f"/b/{bucket}?prefix=home/anna/"):
+        page = anna.page(below)
+        assert "Folder above" not in page
+        assert f'/b/{bucket}?prefix=home%2F"' not in page
+        assert f'href="{BASE}/b/{bucket}"' not in page.partition('class="crumbs"')[2].partition("</p>")[0]
     # Here the whole bucket may be listed, but no versions.
     reader = visitor_with("s3:GetObject", "s3:ListBucket")
     page = reader.page(path)

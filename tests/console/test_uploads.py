@@ -41,6 +41,31 @@ def test_a_body_that_is_not_the_signed_one_is_refused(visitor: Visitor, s3: Any,
     assert (answer["Body"].read(), answer["ContentType"]) == (b"right", "text/plain")
 
 
+def test_nothing_is_replaced_unasked(visitor: Visitor, s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"former")
+    signed = step(visitor, bucket, "put", key="k", crc32=crc32(b"new")).json()
+    refused = send(visitor, signed, b"new")
+    assert (refused.status_code, "PreconditionFailed" in refused.text) == (412, True)
+    begun = step(visitor, bucket, "begin", key="k")
+    assert (begun.status_code, begun.json()["error"]["code"]) == (412, "PreconditionFailed")
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"former"
+    signed = step(visitor, bucket, "put", key="k", crc32=crc32(b"new"), replace=True).json()
+    assert send(visitor, signed, b"new").status_code == 200
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"new"
+
+
+def test_an_object_made_meanwhile_is_not_replaced_by_an_upload_in_parts(visitor: Visitor, s3: Any, bucket: str) -> None:
+    upload = step(visitor, bucket, "begin", key="k").json()["upload"]
+    signed = step(visitor, bucket, "part", key="k", upload=upload, part=1, crc32=crc32(b"new")).json()
+    part = {"part": 1, "etag": send(visitor, signed, b"new").headers["etag"], "crc32": crc32(b"new")}
+    s3.put_object(Bucket=bucket, Key="k", Body=b"meanwhile")
+    assert step(visitor, bucket, "complete", key="k", upload=upload, parts=[part]).status_code == 412
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"meanwhile"
+    done = step(visitor, bucket, "complete", key="k", upload=upload, parts=[part], replace=True)
+    assert done.status_code == 200
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"new"
+
+
 def test_an_upload_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
     server = orcas.Server(tmp_path)
     server.client().create_bucket(Bucket="uploads")

@@ -22,9 +22,12 @@ from orcas.console.calls import CallError
 from orcas.console.guard import Guard, cookie_of, local_path, set_cookie
 from orcas.console.pages import (
     access_lists,
+    batches,
     buckets,
+    changes,
     details,
     objects,
+    publishing,
     removal,
     server,
     share,
@@ -43,7 +46,8 @@ from orcas.settings.config import Settings
 MOUNT: Final = "/_orcas/console"
 # The order of the navigation is that of the modules.
 MODULES: Final = (
-    signing_in, buckets, sparklines, objects, details, access_lists, versions, share, transfers, removal, settings,
+    signing_in, buckets, sparklines, objects, batches, details, changes, publishing, access_lists, versions, share,
+    transfers, removal, settings,
     *server.MODULES, users,
 )  # fmt: skip
 # Refusals that say that the key of the session is no longer valid.

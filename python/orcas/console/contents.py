@@ -9,17 +9,19 @@ import asyncio
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote_plus
-from xml.sax.saxutils import escape
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import quote, unquote, unquote_plus
+from xml.sax.saxutils import escape, unescape
 
-from orcas.console.calls import CallError, Visit, call, object_path
+from orcas.console.calls import Answer, CallError, Visit, call, object_path
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET
 
+# The header that asks for removal or change although a retention in governance mode has not ended.
+BYPASS: Final = {"x-amz-bypass-governance-retention": "true"}
 # Keys of one DeleteObjects and of one page of a list.
 BATCH: Final = 1000
 # Requests at a time.
@@ -27,6 +29,13 @@ _AT_ONCE: Final = 8
 # What XML cannot have, even escaped, and what its readers change.
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _ESCAPES: Final = {"\n": "&#10;", "\t": "&#9;"}
+_ENTRIES: Final = frozenset({"Contents", "Version", "DeleteMarker"})
+# In the document of a list: the keys, and where the next page begins.
+_KEYS: Final = re.compile(rb"<Key>([^<]*)</Key>")
+_NEXT: Final = re.compile(rb"<Next(ContinuationToken|KeyMarker|VersionIdMarker)>([^<]*)<")
+
+
+_Of = TypeVar("_Of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +65,60 @@ async def list_objects(
     visit: Visit, bucket: str, prefix: str, token: str | None = None, *, delimiter: str = "/", limit: int = BATCH
 ) -> Listing:
     """The objects and folders whose keys begin with `prefix`."""
-    query = {"list-type": "2", "prefix": prefix, "max-keys": str(limit), "encoding-type": "url"}
-    query |= {"delimiter": delimiter} if delimiter else {}
-    query |= {"continuation-token": token} if token else {}
-    answer = await call(visit, "GET", object_path(bucket), query)
-    found = await asyncio.to_thread(answer.xml)
-    entries = [_entry(each) for each in found.iter("Contents")]
-    folders = [_text(each, "Prefix") for each in found.iter("CommonPrefixes")]
-    return Listing(entries, folders, found.findtext("NextContinuationToken") or None)
+    return await _listed(await _list(visit, bucket, _of_objects(token), prefix, delimiter, limit))
 
 
 async def list_versions(
-    visit: Visit, bucket: str, prefix: str = "", token: tuple[str, str] | None = None, *, limit: int = BATCH
-) -> tuple[list[Entry], tuple[str, str] | None]:
-    """Versions and delete markers whose keys begin with `prefix`, and where the next page begins."""
-    query = {"versions": "", "prefix": prefix, "max-keys": str(limit), "encoding-type": "url"}
-    if token is not None:
-        query |= {"key-marker": token[0]} | ({"version-id-marker": token[1]} if token[1] else {})
-    answer = await call(visit, "GET", object_path(bucket), query)
-    found = await asyncio.to_thread(answer.xml)
-    entries = [_entry(each) for each in found if each.tag in ("Version", "DeleteMarker")]
-    if found.findtext("IsTruncated") != "true":
-        return entries, None
-    return entries, (_text(found, "NextKeyMarker"), found.findtext("NextVersionIdMarker") or "")
+    visit: Visit, bucket: str, prefix: str = "", token: str | None = None, *, delimiter: str = "", limit: int = BATCH
+) -> Listing:
+    """The same with versions and delete markers, the newest of each key first. A token begins with a key."""
+    return await _listed(await _list(visit, bucket, _of_versions(token), prefix, delimiter, limit))
+
+
+async def search(
+    visit: Visit, bucket: str, folder: str, token: str | None, text: str, *, is_etag: bool = False,
+    versions: bool = False,
+) -> tuple[Listing, int]:  # fmt: skip
+    """What a page of the list below a folder has with this text in its key, in any case, or with this ETag.
+
+    Most pages have nothing of it: they are not parsed, so that a search through many keys takes little time.
+
+    Returns:
+        What was found, and how many entries the page has.
+    """
+    query = _of_versions(token) if versions else _of_objects(token)
+    answer = await _list(visit, bucket, query, folder, "", BATCH)
+    keys, wanted, at = _KEYS.findall(answer.body), text.casefold(), len(folder)
+    has_some = text.encode() in answer.body if is_etag else wanted in unquote_plus(b"\n".join(keys).decode()).casefold()
+    entries: list[Entry] = []
+    if has_some:
+        every = (await _listed(answer)).entries
+        entries = [each for each in every if (each.etag == text if is_etag else wanted in each.key[at:].casefold())]
+    return Listing(entries, [], _following(answer)), len(keys)
+
+
+def by_key(listing: Listing) -> tuple[dict[str, list[Entry]], list[str], str | None]:
+    """The versions of a page by key, its folders, and where the next page begins.
+
+    A key whose versions the page does not have all begins the next page. Of one that fills a page, the newest count.
+    """
+    found: dict[str, list[Entry]] = {}
+    for entry in listing.entries:
+        found.setdefault(entry.key, []).append(entry)
+    folders, token = listing.folders, listing.token
+    if token is not None and found and (last := next(reversed(found))) == unquote(token.partition("/")[0]):
+        if len(found) > 1:
+            del found[last]
+            last = next(reversed(found))
+            folders = [each for each in folders if each < last]
+        token = f"{quote(last, safe='')}/"
+    return found, folders, token
+
+
+def as_of(versions: Mapping[str, list[Entry]], at: str) -> list[Entry]:
+    """Of each key, what it had at a time: a version or a delete marker. Without what did not exist."""
+    found = (next((each for each in entries if each.modified <= at), None) for entries in versions.values())
+    return [each for each in found if each is not None]
 
 
 async def has_versions(visit: Visit, bucket: str) -> bool | None:
@@ -99,6 +139,12 @@ async def head(visit: Visit, bucket: str, key: str, version: str | None = None) 
     return answer.headers
 
 
+def of_xml(body: bytes) -> dict[str, str]:
+    """The headers of a document, with the checksum that some requests need."""
+    digest = hashlib.md5(body, usedforsecurity=False).digest()
+    return {"content-md5": base64.b64encode(digest).decode(), "content-type": "application/xml"}
+
+
 async def remove(visit: Visit, bucket: str, found: Iterable[tuple[str, str | None]]) -> tuple[list[Entry], list[str]]:
     """Delete objects, or versions of them. At most `BATCH`.
 
@@ -117,9 +163,7 @@ async def remove(visit: Visit, bucket: str, found: Iterable[tuple[str, str | Non
             for key, version in simple
         )
         body = f"<Delete>{entries}</Delete>".encode()
-        digest = hashlib.md5(body, usedforsecurity=False).digest()
-        headers = {"content-md5": base64.b64encode(digest).decode(), "content-type": "application/xml"}
-        answer = (await call(visit, "POST", object_path(bucket), {"delete": ""}, headers, body)).xml()
+        answer = (await call(visit, "POST", object_path(bucket), {"delete": ""}, of_xml(body), body)).xml()
         for each in answer.iter("Deleted"):
             marker = each.findtext("DeleteMarkerVersionId") or each.findtext("VersionId")
             is_marker = each.findtext("DeleteMarker") == "true"
@@ -134,27 +178,110 @@ async def remove(visit: Visit, bucket: str, found: Iterable[tuple[str, str | Non
     return gone, failed
 
 
-async def remove_one(visit: Visit, bucket: str, key: str, version: str | None = None, etag: str | None = None) -> Entry:
-    """Delete an object, or a version of it; if `etag` is given, only the object that has it."""
+async def remove_one(
+    visit: Visit, bucket: str, key: str, version: str | None = None, etag: str | None = None, *, bypass: bool = False
+) -> Entry:
+    """Delete an object, or a version of it; if `etag` is given, only the object that has it.
+
+    `bypass`: although its retention, in governance mode, has not ended.
+    """
     query = {"versionId": version} if version else {}
-    sent = {"if-match": etag} if etag else {}
+    sent = ({"if-match": etag} if etag else {}) | (BYPASS if bypass else {})
     headers = (await call(visit, "DELETE", object_path(bucket, key), query, sent)).headers
     is_marker = headers.get("x-amz-delete-marker") == "true"
     return Entry(key, version=headers.get("x-amz-version-id"), marker=is_marker)
+
+
+async def copy_one(
+    visit: Visit, source: tuple[str, str, str | None], target: tuple[str, str], *, replace: bool, move: bool = False,
+    again: bool = False,
+) -> str | None:  # fmt: skip
+    """Copy an object or version; a move deletes the source once the copy is there, unless it has changed since.
+
+    `again`: an earlier attempt, whose answer was lost, may have done it.
+
+    Returns:
+        Why a move left the source; None if it did not.
+
+    Raises:
+        CallError: nothing was copied; with the status 412 because there is another object of that key.
+    """
+    bucket, key, version = source
+    try:
+        etag = (await head(visit, bucket, key, version)).get("etag", "")
+    except CallError as error:
+        if again and move and error.status == 404 and await head(visit, *target):
+            return None
+        raise
+    headers = {"x-amz-copy-source": copy_source(*source), "x-amz-copy-source-if-match": etag}
+    try:
+        await call(visit, "PUT", object_path(*target), headers=headers | ({} if replace else {"if-none-match": "*"}))
+    except CallError as error:
+        if not again or error.status != 412 or (await head(visit, *target)).get("etag") != etag:
+            raise
+    if move:
+        try:
+            await remove_one(visit, bucket, key, version, etag)
+        except CallError as error:
+            return error.message
+    return None
+
+
+def copy_source(bucket: str, key: str, version: str | None) -> str:
+    """What the header `x-amz-copy-source` says of an object or version."""
+    return f"{quote(bucket)}/{quote(key, safe='/~')}" + (f"?versionId={quote(version, safe='')}" if version else "")
+
+
+async def each_of(work: Callable[[_Of], Awaitable[None]], of: Iterable[_Of]) -> None:
+    """Do some work for each, several at a time."""
+    turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(item: _Of) -> None:
+        async with turn:
+            await work(item)
+
+    await asyncio.gather(*map(one, of))
 
 
 async def abort_uploads(visit: Visit, bucket: str) -> int:
     """Abort unfinished uploads, at most `BATCH`; how many there were."""
     found = (await call(visit, "GET", object_path(bucket), {"uploads": "", "encoding-type": "url"})).xml()
     uploads = [(_text(each, "Key"), each.findtext("UploadId") or "") for each in found.iter("Upload")]
-    turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def abort(key: str, upload: str) -> None:
-        async with turn:
-            await call(visit, "DELETE", object_path(bucket, key), {"uploadId": upload})
+    async def abort(each: tuple[str, str]) -> None:
+        await call(visit, "DELETE", object_path(bucket, each[0]), {"uploadId": each[1]})
 
-    await asyncio.gather(*(abort(*upload) for upload in uploads))
+    await each_of(abort, uploads)
     return len(uploads)
+
+
+async def _list(visit: Visit, bucket: str, query: dict[str, str], prefix: str, delimiter: str, limit: int) -> Answer:
+    query |= {"prefix": prefix, "max-keys": str(limit), "encoding-type": "url"}
+    return await call(visit, "GET", object_path(bucket), query | ({"delimiter": delimiter} if delimiter else {}))
+
+
+async def _listed(answer: Answer) -> Listing:
+    found = await asyncio.to_thread(answer.xml)
+    entries = [_entry(each) for each in found if each.tag in _ENTRIES]
+    return Listing(entries, [_text(each, "Prefix") for each in found.iter("CommonPrefixes")], _following(answer))
+
+
+def _of_objects(token: str | None) -> dict[str, str]:
+    return {"list-type": "2"} | ({"continuation-token": token} if token else {})
+
+
+def _of_versions(token: str | None) -> dict[str, str]:
+    key, _, version = (token or "").partition("/")
+    marker = {"key-marker": unquote(key)} if token else {}
+    return {"versions": "", **marker} | ({"version-id-marker": version} if version else {})
+
+
+def _following(answer: Answer) -> str | None:
+    """Where the next page of a list begins."""
+    marks = {name: unescape(text.decode()) for name, text in _NEXT.findall(answer.body)}
+    if b"KeyMarker" in marks:
+        return f"{quote(unquote_plus(marks[b'KeyMarker']), safe='')}/{marks.get(b'VersionIdMarker', '')}"
+    return marks.get(b"ContinuationToken")
 
 
 def _entry(element: ET.Element) -> Entry:

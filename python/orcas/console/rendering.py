@@ -11,7 +11,7 @@ import functools
 import hashlib
 from importlib.resources import files
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
@@ -45,6 +45,7 @@ def environment() -> Environment:
     )  # fmt: skip
     made.filters.update(
         key=shown.key, text=shown.text, plain=shown.plain, size=shown.size, number=shown.number, when=shown.when,
+        counted=shown.counted,
         raw=lambda text: quote(text, safe=""),
     )  # fmt: skip
     return made
@@ -63,7 +64,8 @@ def asked_object(request: Request) -> tuple[str, str, str | None]:
         CallError: no object can have the key that the URL names.
     """
     bucket, asked = str(request.path_params["bucket"]), request.query_params
-    key = asked.get("key", "")
+    # Forms change line ends: theirs is percent-encoded once more.
+    key = asked.get("key") or unquote(asked.get("raw", ""))
     object_path(bucket, key)
     return bucket, key, asked.get("version")
 
@@ -79,6 +81,11 @@ def fields(request: Request, name: str) -> list[str]:
     return form.get(name, [])
 
 
+def digits(text: str | None) -> int:
+    """The number in a field or query that only pages fill in; 0 for anything else."""
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 16 else 0
+
+
 def url(request: Request, path: str, **query: str | None) -> str:
     """The URL of a page, from its path below the console, which is raw. A parameter that is None is left out."""
     given = {name: value for name, value in query.items() if value is not None}
@@ -90,6 +97,8 @@ async def page(request: Request, template: str, status: int = 200, **context: An
     """A page. The template gets what is in `context` here, and with a session `may`, as of `Rights`."""
     who: Visit | None = request.state.visit
     state = request.app.state
+    if "bucket" in request.path_params:
+        context["crumbs"] = shown.crumbs(context.get("key") or context.get("folder") or "")
     if who is not None:
         rights = await rights_of(who, state.places, state.tabs, request.path_params.get("bucket"), context)
         context["may"] = rights.may

@@ -17,12 +17,15 @@ _OF_SERVER: Final = (
 )  # fmt: skip
 _OF_BUCKET: Final = (
     "orcas:CreateSnapshot", "orcas:DeleteSnapshot", "orcas:ForkBucket", "orcas:PutBucketSettings", "orcas:RestoreBucket",
-    "s3:DeleteBucket",
+    "s3:DeleteBucket", "s3:PutBucketPolicy",
 )  # fmt: skip
 _OF_OBJECT: Final = (
-    "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:GetObjectAcl", "s3:GetObjectVersion",
-    "s3:PutObject", "s3:PutObjectTagging", "s3:PutObjectVersionTagging",
+    "s3:BypassGovernanceRetention", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:GetObjectAcl",
+    "s3:GetObjectVersion", "s3:PutObject", "s3:PutObjectLegalHold", "s3:PutObjectRetention", "s3:PutObjectTagging",
+    "s3:PutObjectVersionTagging",
 )  # fmt: skip
+# The nearest folders above that a page asks about.
+_FOLDERS_MAX: Final = 8
 # Lists may be allowed by prefix, so they are asked about with one.
 _PREFIX: Final = "s3:prefix"
 _SERVER: Final = "arn:aws:orcas:::server"
@@ -42,7 +45,10 @@ class Rights:
 async def rights_of(
     visit: Visit, places: list[Place], tabs: list[Place], bucket: str | None, context: Mapping[str, Any]
 ) -> Rights:
-    """What a page needs to know: about its bucket, its key or keys with its prefix, or what its actions `needs` are on."""
+    """What a page needs to know: about its bucket, its key or keys with its prefix, or what its actions `needs` are on.
+
+    Whether a folder of its `crumbs` may be listed is what `may` says of the folder's prefix, if that ends with a slash.
+    """
     supposed: dict[str, dict[str, list[str]]] = {}
     asked = dict.fromkeys(context["needs"].values(), context["about"]["Arn"]) if "needs" in context else {}
     for action in (*_OF_SERVER, *(action for place in places for action in place.actions)):
@@ -63,9 +69,14 @@ async def rights_of(
         {"action": action, "resource": resource, "context": supposed.get(action, {})}
         for action, resource in asked.items()
     ]
+    above = [folder for _, folder in context.get("crumbs", ())[-_FOLDERS_MAX:]]
+    questions += [
+        {"action": "s3:ListBucket", "resource": f"arn:aws:s3:::{bucket}", "context": {_PREFIX: [folder]}}
+        for folder in above
+    ]
     try:
         answer = await admin(visit, "POST", "access/own", {"questions": questions})
     except CallError:
         return Rights(None)
-    found = {action for action, allowed in zip(asked, answer["allowed"], strict=True) if allowed}
+    found = {action for action, allowed in zip((*asked, *above), answer["allowed"], strict=True) if allowed}
     return Rights(found | ({ROOT} if answer["root"] else set()))

@@ -85,6 +85,17 @@ def number(count: int | str | None) -> str:
     return "—" if count is None or count == "" else f"{int(count):,}"
 
 
+def counted(count: int, what: str) -> str:
+    """A count with its noun."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def crumbs(key: str) -> list[tuple[str, str]]:
+    """The folders in which a key is, from the top: name and prefix."""
+    parts = key.split("/")[:-1]
+    return [(part, "/".join(parts[: at + 1]) + "/") for at, part in enumerate(parts)]
+
+
 def when(moment: str | float | dt.datetime | None) -> Markup:
     """A time as UTC, beside which the page shows that of the viewer's zone. ISO 8601, HTTP date or seconds since 1970."""
     listed = _LISTED.fullmatch(moment) if isinstance(moment, str) else None

@@ -86,6 +86,7 @@ def test_hostile_names_run_nothing(browser: Page, watch: Watch, target: Target, 
         key = quote(text, safe="")
         for path in (
             f"/b/{bucket}?prefix={key}", f"/b/{bucket}?find={key}", f"/b/{bucket}?prefix=folder%2F{key}%2F",
+            f"/b/{bucket}?prefix={key}&deleted=yes", f"/b/{bucket}?at={key}", f"/b/{bucket}/publish?prefix={key}",
             f"/b/{bucket}/object?key={key}", f"/b/{bucket}/object/acl?key={key}",
             f"/b/{bucket}/versions?key={key}", f"/b/{bucket}/object?key={key}&version={key}",
             f"/b/{bucket}/share?key={key}&seconds=3600", f"/b/{key}", f"/?prefix={key}", f"/sign-in?next={key}", f"/{key}",

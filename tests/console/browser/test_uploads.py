@@ -44,14 +44,47 @@ def test_files_are_uploaded_whole_and_in_parts(folder: Page, s3: Any, bucket: st
         file_of(tmp_path, name, size) for name, size in (("s é&.bin", 1000), ("none", 0), ("large.bin", 16 * MIB + 7))
     ]
     folder.locator("#choose-files").set_input_files(files)
-    folder.get_by_text("3 of 3 files were uploaded.").wait_for()
+    folder.get_by_text("Uploaded: 3 of 3.").wait_for()
     for path in files:
         assert stored(s3, bucket, f"in/{path.name}") == sum_of(path)
     head = s3.head_object(Bucket=bucket, Key="in/large.bin", ChecksumMode="ENABLED")
     assert head["ChecksumCRC32"]
     assert head["ETag"].endswith('-3"')
-    folder.get_by_role("link", name="Show them").click()
+    # The list is loaded again by itself.
     folder.get_by_role("link", name="large.bin").wait_for()
+    fold = folder.get_by_role("button", name="Uploads")
+    fold.click()
+    assert fold.get_attribute("aria-expanded") == "false"
+    assert folder.locator(".upload").first.is_hidden()
+    folder.get_by_role("button", name="Close").click()
+    assert folder.locator("#uploads").is_hidden()
+
+
+def test_what_is_there_is_replaced_only_when_somebody_says_so(
+    folder: Page, s3: Any, bucket: str, tmp_path: Path
+) -> None:
+    for name in ("a", "b", "c"):
+        s3.put_object(Bucket=bucket, Key=f"in/{name}", Body=b"former")
+    files = [file_of(tmp_path, name, size) for name, size in (("a", 10), ("b", 11), ("c", 9 * MIB), ("new", 12))]
+    folder.locator("#choose-files").set_input_files(files)
+    folder.get_by_text("Uploaded: 1 of 4. 3 would replace others: say whether.").wait_for()
+    assert "keeps no versions" in (folder.locator(".upload").first.text_content() or "")
+    assert s3.get_object(Bucket=bucket, Key="in/a")["Body"].read() == b"former"
+    folder.get_by_role("button", name="Cancel", exact=True).first.click()
+    folder.get_by_role("button", name="Replace all").click()
+    folder.get_by_text("Uploaded: 3 of 4.", exact=True).wait_for()
+    assert s3.get_object(Bucket=bucket, Key="in/a")["Body"].read() == b"former"
+    assert stored(s3, bucket, "in/c") == sum_of(files[2])
+
+
+def test_all_uploads_are_cancelled(folder: Page, s3: Any, bucket: str, tmp_path: Path) -> None:
+    folder.route("**/*partNumber=*", lambda route: None)
+    files = [file_of(tmp_path, name, 9 * MIB) for name in ("a", "b")]
+    folder.locator("#choose-files").set_input_files(files)
+    folder.get_by_text("Left: 2 of 2.").wait_for()
+    folder.get_by_role("button", name="Cancel all").click()
+    folder.get_by_text("Uploaded: 0 of 2.").wait_for()
+    assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
 
 
 def test_a_folder_is_uploaded_with_its_folders(folder: Page, s3: Any, bucket: str, tmp_path: Path) -> None:
@@ -59,7 +92,7 @@ def test_a_folder_is_uploaded_with_its_folders(folder: Page, s3: Any, bucket: st
     file_of(tmp_path / "top", "a", 10)
     file_of(tmp_path / "top" / "sub", "b", 20)
     folder.locator("#choose-folder").set_input_files(tmp_path / "top")
-    folder.get_by_text("2 of 2 files were uploaded.").wait_for()
+    folder.get_by_text("Uploaded: 2 of 2.").wait_for()
     assert [entry["Key"] for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["in/top/a", "in/top/sub/b"]
 
 
@@ -69,7 +102,7 @@ def test_dropped_files_are_uploaded(folder: Page, s3: Any, bucket: str) -> None:
         " t.items.add(new File(['dropped'], 'd.txt', {type: 'text/plain'})); return t; }"
     )
     folder.dispatch_event("main", "drop", {"dataTransfer": transfer})
-    folder.get_by_text("1 of 1 files were uploaded.").wait_for()
+    folder.get_by_text("Uploaded: 1 of 1.").wait_for()
     answer = s3.get_object(Bucket=bucket, Key="in/d.txt")
     assert (answer["Body"].read(), answer["ContentType"]) == (b"dropped", "text/plain")
 
@@ -131,7 +164,7 @@ def resumed(folder: Page, path: Path) -> list[int]:
     folder.on("request", lambda request: puts.append(request.url) if request.method == "PUT" else None)
     folder.get_by_text("choose the same file again to resume it").wait_for()
     folder.locator("#choose-files").set_input_files(path)
-    folder.get_by_text("1 of 1 files were uploaded.").wait_for()
+    folder.get_by_text("Uploaded: 1 of 1.").wait_for()
     return sorted(int(url.split("partNumber=")[1].split("&")[0]) for url in puts)
 
 
@@ -148,7 +181,7 @@ def test_a_part_is_sent_again_if_the_connection_was_lost(folder: Page, s3: Any, 
 
     folder.route("**/*partNumber=*", lose)
     folder.locator("#choose-files").set_input_files(path)
-    folder.get_by_text("1 of 1 files were uploaded.").wait_for()
+    folder.get_by_text("Uploaded: 1 of 1.").wait_for()
     assert len(lost) == 1
     assert stored(s3, bucket, "in/large.bin") == sum_of(path)
 
@@ -161,7 +194,7 @@ def test_a_changed_part_is_refused(folder: Page, s3: Any, bucket: str, tmp_path:
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
     folder.unroute("**/*partNumber=2*")
     folder.get_by_role("button", name="Try again").click()
-    folder.get_by_text("1 of 1 files were uploaded.").wait_for()
+    folder.get_by_text("Uploaded: 1 of 1.").wait_for()
 
 
 def test_an_upload_is_paused_and_cancelled(folder: Page, s3: Any, bucket: str, tmp_path: Path) -> None:
@@ -170,7 +203,7 @@ def test_an_upload_is_paused_and_cancelled(folder: Page, s3: Any, bucket: str, t
     folder.get_by_role("button", name="Pause").click()
     folder.get_by_text("paused", exact=True).wait_for()
     folder.get_by_role("button", name="Resume").click()
-    folder.get_by_role("button", name="Cancel").click()
+    folder.get_by_role("button", name="Cancel", exact=True).click()
     folder.get_by_text("cancelled", exact=True).wait_for()
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
 

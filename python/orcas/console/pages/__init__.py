@@ -8,6 +8,7 @@ from orcas.console.calls import Answer, CallError, Visit, admin, call, iam, obje
 from orcas.console.places import Place
 from orcas.console.rendering import (
     asked_object,
+    digits,
     explained,
     field,
     fields,
@@ -27,6 +28,7 @@ __all__ = [
     "admin",
     "asked_object",
     "call",
+    "digits",
     "explained",
     "field",
     "fields",

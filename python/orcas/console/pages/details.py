@@ -1,18 +1,16 @@
-"""One object: its details, preview, tags; copying, moving and deleting it; and links to it."""
+"""One object: its details, preview and tags; copying, moving and deleting it; and links to it."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
-from xml.sax.saxutils import escape
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from orcas.console.contents import head, remove_one
+from orcas.console.contents import copy_one, head, remove_one
 from orcas.console.pages import (
     Answer,
     CallError,
@@ -28,13 +26,13 @@ from orcas.console.pages import (
     redirect,
     visit,
 )
+from orcas.console.pages.changes import HEADERS, META, WORD
 from orcas.console.previews import frame, preview
 from orcas.console.shown import attachment, when
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_META: Final = "x-amz-meta-"
 _CHECKSUM: Final = "x-amz-checksum-"
 _LOCKS: Final = (
     ("x-amz-object-lock-mode", "Lock"),
@@ -47,8 +45,7 @@ _SEALED: Final = (
     ("x-amz-server-side-encryption-bucket-key-enabled", "Bucket key"),
 )
 _HEADERS: Final = (
-    "content-type", "content-encoding", "content-language", "content-disposition", "cache-control", "expires",
-    "x-amz-storage-class", "x-amz-website-redirect-location", "x-amz-expiration", "x-amz-replication-status",
+    *HEADERS, "x-amz-storage-class", "x-amz-website-redirect-location", "x-amz-expiration", "x-amz-replication-status",
 )  # fmt: skip
 # Of the page of a stranger in a frame: it has an origin of its own, runs nothing, and loads nothing.
 _FRAME: Final = (
@@ -58,20 +55,20 @@ _FRAME: Final = (
 # How many there are, None if it was not uploaded in parts; and, if the store knows them one by one, the first of them:
 # number, first byte, size and checksum.
 Parts = tuple[int | None, list[tuple[int, int, int, str]]]
-_LINE: Final = re.compile(r"([^=\r\n]+)=([^\r\n]*)")
 
 
 async def show(request: Request) -> Response:
     """The details of an object or version, with a preview."""
     who, bucket, key, version = _asked(request)
     headers = await head(who, bucket, key, version)
-    tags, parts, shown = await asyncio.gather(
-        _tags(who, bucket, key, version), _parts(who, bucket, key, version), preview(who, bucket, key, version, headers)
-    )
+    tags, parts, shown, lockable = await asyncio.gather(
+        _tags(who, bucket, key, version), _parts(who, bucket, key, version),
+        preview(who, bucket, key, version, headers), _is_lockable(who, bucket),
+    )  # fmt: skip
     return await page(
-        request, "object.html", bucket=bucket, key=key, version=version, folder=key[: key.rfind("/") + 1],
-        name=key[key.rfind("/") + 1 :], headers=headers, preview=shown, tags=tags, parts=parts[0], listed=parts[1],
-        facts=_facts(headers), meta=_meta(headers),
+        request, "object.html", bucket=bucket, key=key, version=version, name=key[key.rfind("/") + 1 :],
+        headers=headers, preview=shown, tags=tags, parts=parts[0], listed=parts[1], facts=_facts(headers),
+        meta=_meta(headers), editable=HEADERS, lockable=lockable, word=WORD,
     )  # fmt: skip
 
 
@@ -96,7 +93,16 @@ def _facts(headers: Mapping[str, str]) -> list[tuple[str, Any]]:
 
 
 def _meta(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(name.removeprefix(_META), text) for name, text in headers.items() if name.startswith(_META)]
+    return [(name.removeprefix(META), text) for name, text in headers.items() if name.startswith(META)]
+
+
+async def _is_lockable(who: Visit, bucket: str) -> bool:
+    """Whether the bucket has Object Lock, or the key may not know it."""
+    try:
+        found = (await call(who, "GET", object_path(bucket), {"object-lock": ""})).xml()
+    except CallError as error:
+        return error.code == "AccessDenied"
+    return found.findtext("ObjectLockEnabled") == "Enabled"
 
 
 async def _tags(who: Visit, bucket: str, key: str, version: str | None) -> list[tuple[str, str]] | None:
@@ -132,61 +138,30 @@ def _read_parts(answer: Answer) -> Parts:
     return int(known.findtext("PartsCount") or 0) or None, listed
 
 
-async def tag(request: Request) -> Response:
-    """Replace the tags of an object by the lines NAME=VALUE of the form."""
-    who, bucket, key, version = _asked(request)
-    lines = [line for line in field(request, "tags").splitlines() if line.strip()]
-    pairs = [_LINE.fullmatch(line) for line in lines]
-    if not all(pairs):
-        flash(request, "The tags were not changed: write one in each line, as NAME=VALUE.", "failed")
-        return _back(request)
-    written = "".join(
-        f"<Tag><Key>{escape(pair[1].strip())}</Key><Value>{escape(pair[2].strip())}</Value></Tag>"
-        for pair in pairs
-        if pair
-    )
-    query = {"tagging": ""} | ({"versionId": version} if version else {})
-    body = f"<Tagging><TagSet>{written}</TagSet></Tagging>".encode()
-    try:
-        await call(who, "PUT", object_path(bucket, key), query, {"content-type": "application/xml"}, body)
-    except CallError as error:
-        flash_error(request, error, "The tags were not changed")
-    else:
-        flash(request, "The tags were changed.")
-    return _back(request)
-
-
 async def copy(request: Request) -> Response:
     """Copy an object or version, or move it: a move deletes the source once the copy is there."""
     who, bucket, key, version = _asked(request)
     target, name = field(request, "bucket").strip(), field(request, "target")
     moves = field(request, "how") == "move"
-    source = f"{bucket}/{quote(key, safe='/~')}" + (f"?versionId={quote(version, safe='')}" if version else "")
+    if field(request, "encoded"):
+        name = unquote(name)
     if not target or not name or "/" in target or (target, name) == (bucket, key):
         flash(request, "Nothing was copied: give another bucket or another key.", "failed")
         return _back(request)
     # Unless the person wants to replace it.
-    unless = {} if field(request, "replace") else {"if-none-match": "*"}
+    replaces = bool(field(request, "replace"))
     try:
-        etag = (await head(who, bucket, key, version)).get("etag", "")
-        same = {"x-amz-copy-source": source, "x-amz-copy-source-if-match": etag}
-        await call(who, "PUT", object_path(target, name), headers={**same, **unless})
+        why = await copy_one(who, (bucket, key, version), (target, name), replace=replaces, move=moves)
     except CallError as error:
-        if error.code == "PreconditionFailed":
-            flash(
-                request,
-                "Nothing was copied: there is an object of that key. Choose to replace it, or another key.",
-                "failed",
-            )
+        if error.status == 412:
+            said = "Nothing was copied: there is an object of that key. Choose to replace it, or another key."
+            flash(request, said, "failed")
         else:
             flash_error(request, error, "Nothing was copied")
         return _back(request)
-    if moves:
-        try:
-            # Only what was copied: somebody may have written the key since.
-            await remove_one(who, bucket, key, version, etag)
-        except CallError as error:
-            flash_error(request, error, "The copy is there, but the source was not deleted")
+    if why:
+        flash(request, f"The copy is there, but the source was not deleted: {why}", "failed")
+        moves = False
     flash(request, "The object was moved." if moves else "The object was copied.")
     return redirect(request, f"/b{object_path(target)}/object", key=name)
 
@@ -195,7 +170,7 @@ async def delete(request: Request) -> Response:
     """Delete an object, which leaves a delete marker where versions are kept; or a version for ever."""
     who, bucket, key, version = _asked(request)
     try:
-        gone = await remove_one(who, bucket, key, version)
+        gone = await remove_one(who, bucket, key, version, bypass=field(request, "word") == WORD)
     except CallError as error:
         flash_error(request, error, "Nothing was deleted")
         return _back(request)
@@ -227,7 +202,6 @@ def _back(request: Request) -> Response:
 
 ROUTES = [
     Route("/b/{bucket}/object", show),
-    Route("/b/{bucket}/object/tags", tag, methods=["POST"]),
     Route("/b/{bucket}/object/copy", copy, methods=["POST"]),
     Route("/b/{bucket}/object/delete", delete, methods=["POST"]),
     Route("/b/{bucket}/object/download", download),

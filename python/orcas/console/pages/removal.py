@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from orcas.console.contents import BATCH, abort_uploads, list_versions, remove
-from orcas.console.pages import CallError, Place, call, field, flash, flash_error, object_path, page, redirect, visit
+from orcas.console.pages import (
+    CallError,
+    Place,
+    call,
+    field,
+    flash,
+    flash_error,
+    object_path,
+    page,
+    redirect,
+    url,
+    visit,
+)
+from orcas.console.pages.batches import Done, in_batches
 from orcas.console.pages.buckets import sizes_of
 
 
@@ -20,42 +33,29 @@ async def remove_form(request: Request) -> Response:
 
 
 async def empty(request: Request) -> Response:
-    """Delete a batch of what the bucket has: versions, then unfinished uploads. The page asks again until there is none."""
-    who, bucket = visit(request), request.path_params["bucket"]
-    wants_json = "json" in request.headers.get("accept", "")
+    """Delete all that the bucket has: versions, then unfinished uploads."""
+    bucket = request.path_params["bucket"]
     if field(request, "confirm") != bucket:
-        return await _not_confirmed(request, wants_json=wants_json)
+        return _not_confirmed(request)
+    to = url(request, f"/b{object_path(bucket)}/remove")
+    return await in_batches(request, _empty, "removed", to, "version")
+
+
+async def _empty(request: Request, place: str) -> Done:
+    who, bucket = visit(request), request.path_params["bucket"]
     # Those that could not be deleted stay at the beginning of the list.
-    after = field(request, "key"), field(request, "version")
-    entries, following = await list_versions(who, bucket, token=after if after[0] else None, limit=BATCH)
-    gone, failed = await remove(who, bucket, [(entry.key, entry.version) for entry in entries]) if entries else ([], [])
-    uploads = 0 if following else await abort_uploads(who, bucket)
-    more = following is not None or uploads == BATCH
-    if wants_json:
-        key, version = following or ("", "")
-        return JSONResponse(
-            {
-                "removed": len(gone),
-                "failed": failed[:5],
-                "uploads": uploads,
-                "more": more,
-                "key": key,
-                "version": version,
-            }
-        )
-    flash(request, f"{len(gone)} objects and versions and {uploads} unfinished uploads were removed.")
-    if failed:
-        flash(request, f"{len(failed)} were not removed, such as {failed[0]}", "failed")
-    if more:
-        flash(request, "There are more: empty the bucket again.", "failed")
-    return redirect(request, f"/b{object_path(bucket)}/remove")
+    listing = await list_versions(who, bucket, token=place or None)
+    found = [(entry.key, entry.version) for entry in listing.entries]
+    gone, failed = await remove(who, bucket, found) if found else ([], [])
+    uploads = 0 if listing.token else await abort_uploads(who, bucket)
+    return len(gone), failed, listing.token or ("/" if uploads == BATCH else "")
 
 
 async def delete(request: Request) -> Response:
     """Delete the bucket, which must be empty."""
     bucket = request.path_params["bucket"]
     if field(request, "confirm") != bucket:
-        return await _not_confirmed(request, wants_json=False)
+        return _not_confirmed(request)
     try:
         await call(visit(request), "DELETE", object_path(bucket))
     except CallError as error:
@@ -65,10 +65,10 @@ async def delete(request: Request) -> Response:
     return redirect(request, "/")
 
 
-async def _not_confirmed(request: Request, *, wants_json: bool) -> Response:
+def _not_confirmed(request: Request) -> Response:
     said = "Nothing was removed: type the name of the bucket to confirm."
-    if wants_json:
-        return JSONResponse({"error": {"code": "NotConfirmed", "message": said}}, 400)
+    if "json" in request.headers.get("accept", ""):
+        raise CallError(400, "NotConfirmed", said)
     flash(request, said, "failed")
     return redirect(request, f"/b{object_path(request.path_params['bucket'])}/remove")
 

@@ -94,16 +94,30 @@ def _checksum(asked: dict[str, Any]) -> dict[str, str]:
     return {"x-amz-checksum-crc32": given}
 
 
+def _unless(asked: dict[str, Any]) -> dict[str, str]:
+    """Nothing is replaced unless the person wants it, or the bucket keeps versions."""
+    return {} if asked.get("replace") else {"if-none-match": "*"}
+
+
 async def _put(request: Request, asked: dict[str, Any]) -> dict[str, Any]:
     """The URL and headers of an upload in one request."""
-    headers = _type_of(asked) | _checksum(asked)
+    headers = _type_of(asked) | _checksum(asked) | _unless(asked)
     path = object_path(request.path_params["bucket"], asked["key"])
     return {"url": presigned(visit(request), "PUT", path, headers=headers), "headers": headers}
 
 
 async def _begin(request: Request, asked: dict[str, Any]) -> dict[str, Any]:
     """A new upload in parts."""
-    path = object_path(request.path_params["bucket"], asked["key"])
+    bucket, key = request.path_params["bucket"], asked["key"]
+    path = object_path(bucket, key)
+    if not asked.get("replace"):
+        # Before many parts are sent in vain. Who may not know it is told in the end.
+        try:
+            await head(visit(request), bucket, key)
+        except CallError:
+            pass
+        else:
+            raise CallError(412, "PreconditionFailed", "There is an object of this name.")
     headers = _type_of(asked) | {"x-amz-checksum-algorithm": "CRC32"}
     found = (await call(visit(request), "POST", path, {"uploads": ""}, headers)).xml()
     return {"upload": found.findtext("UploadId")}
@@ -151,7 +165,7 @@ async def _complete(request: Request, asked: dict[str, Any]) -> dict[str, Any]:
     )
     body = f"<CompleteMultipartUpload>{written}</CompleteMultipartUpload>".encode()
     path = object_path(request.path_params["bucket"], asked["key"])
-    headers = {"content-type": "application/xml"}
+    headers = {"content-type": "application/xml"} | _unless(asked)
     found = (await call(visit(request), "POST", path, {"uploadId": _upload(asked)}, headers, body)).xml()
     if found.tag == "Error":
         # The status was sent before it failed.

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.contents import head, list_versions, remove_one
+from orcas.console.contents import copy_source, head, list_versions, remove_one
 from orcas.console.pages import (
     CallError,
     Place,
@@ -39,23 +39,25 @@ async def show(request: Request) -> Response:
     """The versions and delete markers of a key, the newest first."""
     bucket, key, _ = asked_object(request)
     after = request.query_params.get("after")
-    entries, following = await list_versions(visit(request), bucket, key, (key, after) if after else None, limit=_PAGE)
-    own = [entry for entry in entries if entry.key == key]
+    own = f"{quote(key, safe='')}/"
+    listing = await list_versions(visit(request), bucket, key, own + after if after else None, limit=_PAGE)
+    versions = [entry for entry in listing.entries if entry.key == key]
     # Other keys may begin with this one; they come after it.
-    more = following[1] if following is not None and following[0] == key else None
-    return await page(request, "versions.html", bucket=bucket, key=key, versions=own, more=more)
+    more = listing.token.removeprefix(own) if listing.token is not None and listing.token.startswith(own) else None
+    return await page(request, "versions.html", bucket=bucket, key=key, versions=versions, more=more)
 
 
 async def restore(request: Request) -> Response:
     """Make a version the present one again: a copy of it, or, for the object below delete markers, their removal."""
     who, (bucket, key, _) = visit(request), asked_object(request)
     version = field(request, "version")
-    source = f"{bucket}/{quote(key, safe='/~')}?versionId={quote(version, safe='')}"
     try:
         if field(request, "marker"):
             await remove_one(who, bucket, key, version)
         else:
-            await call(who, "PUT", object_path(bucket, key), headers={"x-amz-copy-source": source})
+            await call(
+                who, "PUT", object_path(bucket, key), headers={"x-amz-copy-source": copy_source(bucket, key, version)}
+            )
     except CallError as error:
         flash_error(request, error, "The version was not restored")
     else:

@@ -1,4 +1,4 @@
-// The list of buckets shows settings and requests once it is there; emptying a bucket goes batch by batch, with progress.
+// The list of buckets shows settings and requests once it is there.
 "use strict";
 
 async function glance() {
@@ -57,47 +57,7 @@ async function requestsByDay() {
   }
 }
 
-async function emptyBucket(event) {
-  event.preventDefault();
-  const form = event.target;
-  const place = form.closest("[data-empty]");
-  const state = document.getElementById("empty-state");
-  const total = Number(place.dataset.empty);
-  const bar = document.createElement("progress");
-  bar.setAttribute("aria-label", "Removed");
-  if (total) bar.max = total;
-  state.before(bar);
-  form.querySelector("button").disabled = true;
-  let removed = 0;
-  let next = { key: "", version: "" };
-  const failed = [];
-  for (;;) {
-    const body = new URLSearchParams({ confirm: form.elements.confirm.value, ...next });
-    const headers = { accept: "application/json", "x-csrf-token": document.body.dataset.csrf };
-    const answer = await fetch(form.action, { method: "POST", headers, body });
-    if (!answer.ok) {
-      const said = answer.headers.get("content-type")?.includes("json") ? (await answer.json()).error.message : await answer.text();
-      failed.push(said);
-      break;
-    }
-    const batch = await answer.json();
-    removed += batch.removed;
-    failed.push(...batch.failed);
-    if (total) bar.value = removed;
-    state.textContent = `${removed.toLocaleString()} objects and versions were removed.`;
-    if (!batch.more) break;
-    next = { key: batch.key, version: batch.version };
-  }
-  bar.max = 1;
-  bar.value = 1;
-  state.textContent = failed.length
-    ? `${removed.toLocaleString()} objects and versions were removed. Some were not: ${failed.slice(0, 5).join(" ")}`
-    : `The bucket is empty: ${removed.toLocaleString()} objects and versions were removed.`;
-  form.querySelector("button").disabled = false;
-}
-
 document.addEventListener("DOMContentLoaded", () => {
   glance();
   requestsByDay();
-  document.querySelector("[data-empty] form")?.addEventListener("submit", emptyBucket);
 });

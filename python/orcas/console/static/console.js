@@ -21,19 +21,15 @@ function switchTheme() {
   store("orcas-theme", root.dataset.theme);
 }
 
-// Times: the viewer's zone, with UTC beside it. Other scripts call this for rows that they add.
+// Times: those of the viewer's zone, which the title names, with UTC. Other scripts call this for rows that they add.
 function showTimes(within) {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   for (const time of within.querySelectorAll("time[datetime]:not([data-shown])")) {
     const moment = new Date(time.dateTime);
     if (Number.isNaN(moment.getTime())) continue;
-    const utc = document.createElement("span");
-    utc.className = "utc";
-    utc.textContent = ` (${time.textContent})`;
-    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
     time.dataset.shown = "yes";
-    if (zone === "UTC") continue;
-    time.replaceChildren(moment.toLocaleString(), utc);
-    time.title = zone;
+    time.title = `${zone}; ${time.textContent}`;
+    if (zone !== "UTC") time.textContent = moment.toLocaleString();
   }
 }
 
@@ -105,12 +101,13 @@ document.addEventListener("DOMContentLoaded", () => {
   menu?.addEventListener("click", () => {
     menu.setAttribute("aria-expanded", String(document.getElementById("nav").classList.toggle("open")));
   });
-  for (const all of document.querySelectorAll("input[data-all]")) {
-    all.addEventListener("change", () => {
-      for (const name of all.dataset.all.split(" ")) {
-        for (const box of document.querySelectorAll(`input[name="${name}"]`)) box.checked = all.checked;
-      }
-    });
+  document.addEventListener("change", ({ target }) => {
+    for (const name of target.dataset.all?.split(" ") ?? []) {
+      for (const box of document.querySelectorAll(`input[name="${name}"]`)) box.checked = target.checked;
+    }
+  });
+  for (const link of document.querySelectorAll('main a[href^="#"]')) {
+    link.addEventListener("click", () => { document.querySelector(link.hash).open = true; });
   }
   for (const button of document.querySelectorAll("button[data-copy]")) {
     button.addEventListener("click", () => copy(button));

@@ -41,11 +41,21 @@ function crc32(buffer) {
   return btoa(String.fromCharCode(c >>> 24, (c >>> 16) & 255, (c >>> 8) & 255, c & 255));
 }
 
+const tray = () => document.getElementById("uploads");
 const place = () => document.getElementById("place");
 const bucket = () => place().dataset.bucket;
 const prefix = () => decodeURIComponent(place().dataset.prefix);
 
-class Refused extends Error {}
+class Refused extends Error {
+  constructor(message, code) {
+    super(message);
+    this.code = code;
+  }
+}
+
+// Who may lose what is there is asked first.
+const EXISTS = "PreconditionFailed";
+const LOST = "There is an object of this name, and the bucket keeps no versions: what it has now would be lost.";
 
 async function step(name, order) {
   const answer = await fetch(`${document.body.dataset.base}/b/${encodeURIComponent(bucket())}/upload/${name}`, {
@@ -55,9 +65,7 @@ async function step(name, order) {
   });
   if (answer.ok) return answer.json();
   const said = answer.headers.get("content-type")?.includes("json") ? (await answer.json()).error : { message: await answer.text() };
-  const error = answer.status >= 500 || answer.status === 429 ? new Error(said.message) : new Refused(said.message);
-  error.code = said.code;
-  throw error;
+  throw answer.status >= 500 || answer.status === 429 ? new Error(said.message) : new Refused(said.message, said.code);
 }
 
 function kept() {
@@ -78,6 +86,7 @@ class Upload {
     this.inFlight = new Map();
     this.paused = false;
     this.state = "waiting";
+    this.replace = tray().dataset.kept === "yes";
     this.partSize = Math.max(PART, Math.ceil(file.size / PARTS_MAX / MIB) * MIB);
     this.row = this.makeRow();
   }
@@ -93,6 +102,7 @@ class Upload {
     this.bar.value = 0;
     this.bar.setAttribute("aria-label", `Upload of ${this.key}`);
     this.says = document.createElement("span");
+    this.says.className = "says";
     this.button = document.createElement("button");
     this.button.type = "button";
     this.button.textContent = "Pause";
@@ -101,7 +111,7 @@ class Upload {
     this.cancel.type = "button";
     this.cancel.textContent = "Cancel";
     this.cancel.addEventListener("click", () => this.giveUp());
-    row.append(name, this.bar, this.says, this.button, this.cancel);
+    row.append(name, this.bar, this.button, this.cancel, this.says);
     document.getElementById("upload-list").append(row);
     return row;
   }
@@ -115,8 +125,10 @@ class Upload {
   }
 
   toggle() {
-    if (this.state === "failed") {
+    if (this.state === "failed" || this.state === "asking") {
+      this.replace ||= this.state === "asking";
       this.state = "waiting";
+      this.show("waiting");
       this.button.textContent = "Pause";
       pump();
       return;
@@ -141,13 +153,14 @@ class Upload {
       keep(kept().filter((each) => !known(this)(each)));
     }
     this.finish("cancelled", "cancelled");
+    pump();
   }
 
   finish(state, text) {
     this.state = state;
     this.show(text);
-    this.button.hidden = state !== "failed";
-    this.button.textContent = "Try again";
+    this.button.hidden = state !== "failed" && state !== "asking";
+    this.button.textContent = state === "asking" ? "Replace" : "Try again";
     this.cancel.hidden = state === "done" || state === "cancelled";
   }
 
@@ -161,13 +174,15 @@ class Upload {
       keep(kept().filter((each) => !known(this)(each)));
       this.finish("done", "done");
     } catch (error) {
-      if (!this.cancelled) this.finish("failed", error.message || "The connection was lost.");
+      if (this.cancelled) return;
+      if (error.code === EXISTS && !this.replace) this.finish("asking", LOST);
+      else this.finish("failed", error.message || "The connection was lost.");
     }
   }
 
   async whole() {
     const body = await this.file.arrayBuffer();
-    const order = { key: this.key, type: this.file.type, crc32: crc32(body) };
+    const order = { key: this.key, type: this.file.type, crc32: crc32(body), replace: this.replace };
     await this.trying(0, body, () => step("put", order));
   }
 
@@ -192,7 +207,7 @@ class Upload {
       }
     }
     if (!this.id) {
-      this.id = (await step("begin", { key: this.key, type: this.file.type })).upload;
+      this.id = (await step("begin", { key: this.key, type: this.file.type, replace: this.replace })).upload;
       keep([...kept().filter((each) => !known(this)(each)), {
         bucket: bucket(), key: this.key, size: this.file.size, modified: this.file.lastModified, partSize: this.partSize, upload: this.id,
       }]);
@@ -217,7 +232,7 @@ class Upload {
     await Promise.all(Array.from({ length: AT_ONCE }, work));
     if (this.cancelled) return;
     const parts = [...done.values()].sort((a, b) => a.part - b.part);
-    await step("complete", { key: this.key, upload: this.id, parts });
+    await step("complete", { key: this.key, upload: this.id, parts, replace: this.replace });
   }
 
   // Sends a body until it has arrived. A pause ends the attempt and does not count.
@@ -251,8 +266,9 @@ class Upload {
       request.addEventListener("abort", () => reject(new Error("It was paused.")));
       request.addEventListener("load", () => {
         if (request.status < 300) return resolve(request.getResponseHeader("etag"));
-        const said = /<Message>([^<]*)<\/Message>/.exec(request.responseText)?.[1] || `The server answered ${request.status}.`;
-        return reject(request.status >= 500 || request.status === 408 ? new Error(said) : new Refused(said));
+        const of = (name) => new RegExp(`<${name}>([^<]*)<`).exec(request.responseText)?.[1];
+        const said = of("Message") || `The server answered ${request.status}.`;
+        return reject(request.status >= 500 || request.status === 408 ? new Error(said) : new Refused(said, of("Code")));
       });
       this.requests.add(request);
       request.send(body);
@@ -261,6 +277,8 @@ class Upload {
 }
 
 const uploads = [];
+// Of how many the list has been loaded again.
+let shown = 0;
 
 // One large file at a time, or a few small ones.
 async function pump() {
@@ -271,17 +289,17 @@ async function pump() {
     next.run().then(pump);
     if (next.file.size > WHOLE_MAX) break;
   }
-  const count = (state) => uploads.filter((each) => each.state === state).length;
-  const open = count("running") + count("waiting");
-  const state = document.getElementById("upload-state");
   if (!uploads.length) return;
-  state.textContent = open ? `${open} of ${uploads.length} files are left.`
-    : `${count("done")} of ${uploads.length} files were uploaded.`;
-  if (!open && count("done")) {
-    const again = document.createElement("a");
-    again.href = location.href;
-    again.textContent = "Show them";
-    state.append(" ", again);
+  const count = (state) => uploads.filter((each) => each.state === state).length;
+  const [open, asking] = [count("running") + count("waiting"), count("asking")];
+  document.getElementById("upload-replace").hidden = !asking;
+  document.getElementById("upload-cancel").hidden = !open && !asking;
+  document.getElementById("upload-close").hidden = open > 0 || asking > 0;
+  document.getElementById("upload-state").textContent = open ? `Left: ${open} of ${uploads.length}.`
+    : `Uploaded: ${count("done")} of ${uploads.length}.${asking ? ` ${asking} would replace others: say whether.` : ""}`;
+  if (!open && count("done") > shown) {
+    shown = count("done");
+    refreshList();
   }
 }
 
@@ -289,6 +307,7 @@ function add(files) {
   for (const [file, path] of files) {
     if (file.name) uploads.push(new Upload(file, prefix() + path));
   }
+  tray().hidden = !uploads.length;
   pump();
 }
 
@@ -325,12 +344,28 @@ function showKept() {
     });
     row.append("The upload of ", name, " is unfinished: choose the same file again to resume it. ", button);
     document.getElementById("upload-list").append(row);
+    tray().hidden = false;
   }
 }
 
 document.addEventListener("DOMContentLoaded", () => {
-  if (!document.getElementById("uploads")) return;
+  if (!document.getElementById("choose-files")) return;
   showKept();
+  const fold = document.getElementById("upload-fold");
+  fold.addEventListener("click", () => {
+    const list = document.getElementById("upload-list");
+    list.hidden = !list.hidden;
+    fold.setAttribute("aria-expanded", String(!list.hidden));
+  });
+  const each = (states, act) => () => uploads.filter((upload) => states.includes(upload.state)).forEach(act);
+  document.getElementById("upload-replace").addEventListener("click", each(["asking"], (upload) => upload.toggle()));
+  const open = ["waiting", "running", "asking", "failed"];
+  document.getElementById("upload-cancel").addEventListener("click", each(open, (upload) => upload.giveUp()));
+  document.getElementById("upload-close").addEventListener("click", () => {
+    uploads.splice(0).forEach((upload) => upload.row.remove());
+    shown = 0;
+    tray().hidden = true;
+  });
   for (const id of ["choose-files", "choose-folder"]) {
     const input = document.getElementById(id);
     input.addEventListener("change", () => { add(chosen(input)); input.value = ""; });

@@ -1,0 +1,96 @@
+"""A folder that everybody may read: the statement of the policy, the public access block and the link, in one step.
+
+What else the policy says stays as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orcas.console.documents.policies import BUCKET, VERSION, shown
+from orcas.console.pages import CallError, Visit, call, field, flash, flash_error, object_path, page, redirect, visit
+
+_BLOCK: Final = "publicAccessBlock"
+_XML: Final = {"content-type": "application/xml"}
+# Those of the block that do not let a policy be public; of the others, each stays as it is.
+_OF_POLICIES: Final = ("BlockPublicPolicy", "RestrictPublicBuckets")
+_OTHERS: Final = ("BlockPublicAcls", "IgnorePublicAcls")
+# They stand for other characters in a policy.
+_WILD: Final = frozenset("*?$")
+
+
+async def show(request: Request) -> Response:
+    """Whether everybody may read the folder by a statement of its own, and where."""
+    who, bucket, prefix = visit(request), request.path_params["bucket"], request.query_params.get("prefix", "")
+    policy = await _policy(who, bucket)
+    return await page(
+        request, "publish.html", bucket=bucket, prefix=prefix, folder=prefix, wild=bool(_WILD & set(prefix)),
+        public=_statement(bucket, prefix) in policy["Statement"],
+        link=f"{who.endpoint}{object_path(bucket)}/{quote(prefix, safe='/~')}",
+    )  # fmt: skip
+
+
+def _statement(bucket: str, prefix: str) -> dict[str, Any]:
+    (statement,) = BUCKET["public-read"].build(bucket, prefix, "")
+    return statement
+
+
+async def _policy(who: Visit, bucket: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = (await call(who, "GET", object_path(bucket), {"policy": ""})).json()
+    except CallError as error:
+        if error.code != "NoSuchBucketPolicy":
+            raise
+        return {"Version": VERSION, "Statement": []}
+    return found | {"Statement": found["Statement"] if isinstance(found["Statement"], list) else [found["Statement"]]}
+
+
+async def publish(request: Request) -> Response:
+    """Let everybody read the folder, or no longer."""
+    who, bucket, prefix = visit(request), request.path_params["bucket"], unquote(field(request, "prefix"))
+    ends, statement = bool(field(request, "end")), _statement(bucket, prefix)
+    try:
+        if _WILD & set(prefix):
+            raise CallError(400, "InvalidRequest", "The folder has a character that means others in a policy.")
+        policy = await _policy(who, bucket)
+        kept = [each for each in policy["Statement"] if each != statement]
+        if not ends:
+            await _open(who, bucket)
+            kept.append(statement)
+        if kept:
+            document = shown(policy | {"Statement": kept}).encode()
+            await call(who, "PUT", object_path(bucket), {"policy": ""}, {"content-type": "application/json"}, document)
+        else:
+            await call(who, "DELETE", object_path(bucket), {"policy": ""})
+    except CallError as error:
+        flash_error(request, error, "Nothing was changed" if ends else "The folder is not public")
+    else:
+        flash(request, "The folder is no longer public." if ends else "Everybody may read the folder.")
+    return redirect(request, f"/b{object_path(bucket)}/publish", prefix=prefix or None)
+
+
+async def _open(who: Visit, bucket: str) -> None:
+    """Let policies of the bucket be public."""
+    try:
+        found = (await call(who, "GET", object_path(bucket), {_BLOCK: ""})).xml()
+    except CallError as error:
+        if error.code != "NoSuchPublicAccessBlockConfiguration":
+            raise
+        return
+    if any(found.findtext(name) == "true" for name in _OF_POLICIES):
+        flags = [(name, "false") for name in _OF_POLICIES]
+        flags += [(name, found.findtext(name) or "false") for name in _OTHERS]
+        inner = "".join(f"<{name}>{flag}</{name}>" for name, flag in flags)
+        document = f"<PublicAccessBlockConfiguration>{inner}</PublicAccessBlockConfiguration>".encode()
+        await call(who, "PUT", object_path(bucket), {_BLOCK: ""}, _XML, document)
+
+
+ROUTES = [
+    Route("/b/{bucket}/publish", show, methods=["GET"]),
+    Route("/b/{bucket}/publish", publish, methods=["POST"]),
+]

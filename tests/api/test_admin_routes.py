@@ -173,6 +173,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("GET", "/targets/{name}/dead"): Row(
         OF_TARGET, queries=("limit=0", "limit=1001", "limit=-1", "limit=", "limit=x", "limit=1e3", "limit=" + "9" * 5_000)
     ),
+    ("POST", "/targets/{name}/test"): Row(OF_TARGET),
     ("POST", "/targets/{name}/resend"): Row(OF_TARGET),
     ("POST", "/targets/{name}/discard"): Row(OF_TARGET),
     ("GET", "/tasks"): Row(),

@@ -51,6 +51,7 @@ ACTIONS: Final[dict[tuple[str, str], str]] = {
     ("GET", "/targets/{name}/dead"): "orcas:ListDeadLetters",
     ("POST", "/targets/{name}/discard"): "orcas:DiscardDeadLetters",
     ("POST", "/targets/{name}/resend"): "orcas:ResendDeadLetters",
+    ("POST", "/targets/{name}/test"): "orcas:ResendDeadLetters",
     ("GET", "/tasks"): "orcas:ListTasks",
     ("POST", "/tasks/{name}"): "orcas:RunTask",
     ("GET", "/usage"): "orcas:GetUsage",

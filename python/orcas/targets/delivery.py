@@ -13,6 +13,7 @@ import logging
 import random
 import threading
 import time
+import uuid
 import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -139,6 +140,14 @@ class Deliveries:
         """
         return self._workers[name].dead
 
+    def test(self, name: str) -> Failure | None:
+        """Send a test message to a target now, once, over a connection of its own. Why it was not taken. Blocks.
+
+        Raises:
+            KeyError: there is no such target.
+        """
+        return self._workers[name].test()
+
     def resend(self, name: str) -> int:
         """Try the dead letters of a target once more, soon, and return how many there are.
 
@@ -193,6 +202,14 @@ class _Worker(threading.Thread):
                 "delivered": self._counts.delivered, "failed_attempts": self._counts.retried + self._counts.dead,
                 "gaps": self._counts.gaps, "dead": len(self.dead), "full": self.dead.is_full, "failing": self._failing,
             }  # fmt: skip
+
+    def test(self) -> Failure | None:
+        """Send a test message past the queue. Nothing is counted."""
+        sender = open_senders(self._target, 1)[0]
+        try:
+            return sender.send(_test_message(self._target.format))
+        finally:
+            sender.close()
 
     def counts(self) -> TargetCounts:
         """The metrics of the target."""
@@ -422,6 +439,22 @@ def message_of(form: Format, delivery: Delivery) -> Message:
     elif form == "eventbridge":
         body = _event_of_bus(delivery)
     return Message(delivery["id"], delivery["bucket"], delivery["key"], body, content_type)
+
+
+def _test_message(form: Format) -> Message:
+    """What tells that a target is reached, as S3 says it of a notification, but of no bucket."""
+    now, name = datetime.now(UTC), str(uuid.uuid4())
+    said = {"Service": "Orcas", "Event": "s3:TestEvent", "Time": now.isoformat(timespec="milliseconds"), "Bucket": ""}
+    body: dict[str, Any] = said
+    if form == "cloudevents":
+        body = {
+            "specversion": "1.0", "id": name, "source": "orcas", "type": "com.amazonaws.s3.TestEvent",
+            "time": said["Time"], "datacontenttype": "application/json", "data": said,
+        }  # fmt: skip
+    elif form == "eventbridge":
+        body = {"Time": int(now.timestamp()), "Resources": [], "DetailType": "Test Event", "Detail": json.dumps(said)}
+    content_type = "application/cloudevents+json" if form == "cloudevents" else "application/json"
+    return Message(name, "", "", json.dumps(body).encode(), content_type)
 
 
 def _event_of_minio(delivery: Delivery) -> bytes:

@@ -38,6 +38,13 @@ def add_targets(app: FastAPI, deliveries: Callable[[], Deliveries]) -> None:
         letters = dead(name).list()
         return {"dead": [asdict(letter) for letter in letters[:limit]], "count": len(letters)}
 
+    @app.post("/targets/{name}/test")
+    def test(name: str) -> dict[str, Any]:
+        """Send a test message to a target now, once, and report whether the target has taken it."""
+        dead(name)
+        failure = deliveries().test(name)
+        return {"taken": failure is None, "reason": None if failure is None else failure.reason}
+
     @app.post("/targets/{name}/resend")
     def resend(name: str) -> dict[str, Any]:
         """Send all dead letters of a target again."""

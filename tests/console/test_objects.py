@@ -381,7 +381,11 @@ def test_a_link_with_an_address_of_this_computer_says_so(
     visitor: Visitor, s3: Any, bucket: str, host: str, *, is_local: bool
 ) -> None:
     s3.put_object(Bucket=bucket, Key="k")
-    page = visitor.get(f"/b/{bucket}/share?key=k&seconds=3600", headers={"host": host}).text
+    # The cookie has the port in its name.
+    port = host.rpartition(":")[2]
+    cookie = f"orcas-console-{port}" if port.isdecimal() else "orcas-console"
+    headers = {"host": host, "cookie": f"{cookie}={visitor.http.cookies[visitor.cookie]}"}
+    page = visitor.get(f"/b/{bucket}/share?key=k&seconds=3600", headers=headers).text
     assert f"http://{host}/{bucket}/k?" in page
     assert ("works on this computer alone" in page) == is_local
 

@@ -57,8 +57,8 @@ def test_the_cookie_is_of_the_console_alone(stranger: Visitor, target: Target) -
     attributes = {part.strip().lower() for part in answer.headers["set-cookie"].split(";")[1:]}
     assert attributes == {"httponly", "samesite=strict", f"path={BASE}"}
     # It is worth nothing at the S3 API, nor is a signature at the console.
-    value = stranger.http.cookies[COOKIE]
-    assert httpx.get(f"{target.server.endpoint}/", cookies={COOKIE: value}, trust_env=False).status_code == 403
+    value = stranger.http.cookies[stranger.cookie]
+    assert httpx.get(f"{target.server.endpoint}/", cookies={stranger.cookie: value}, trust_env=False).status_code == 403
     signed = target.wire("GET", f"{BASE}/")
     assert signed.status in (303, 307)
 
@@ -75,28 +75,49 @@ def test_the_cookie_is_secure_under_tls(tmp_path: Any) -> None:
 
 def test_session_fixation_gives_nothing(stranger: Visitor, target: Target) -> None:
     """A value that somebody has put into the browser is never that of a session."""
-    stranger.http.cookies.set(COOKIE, "prepared", path=BASE, domain="127.0.0.1")
+    stranger.http.cookies.set(stranger.cookie, "prepared", path=BASE, domain="127.0.0.1")
     answer = stranger.http.post(
         f"{BASE}/sign-in", headers={"origin": stranger.url},
         data={"access_key": target.server.access_key, "secret_key": target.server.secret_key},
     )  # fmt: skip
     assert answer.status_code == 303
-    assert not answer.headers["set-cookie"].startswith(f"{COOKIE}=prepared")
-    prepared = httpx.get(f"{stranger.url}{BASE}/", cookies={COOKIE: "prepared"}, trust_env=False)
+    assert not answer.headers["set-cookie"].startswith(f"{stranger.cookie}=prepared")
+    prepared = httpx.get(f"{stranger.url}{BASE}/", cookies={stranger.cookie: "prepared"}, trust_env=False)
     assert prepared.status_code == 303
 
 
 def test_signing_in_again_ends_the_session_before(visitor: Visitor, target: Target) -> None:
-    former = visitor.http.cookies[COOKIE]
+    former = visitor.http.cookies[visitor.cookie]
     assert visitor.sign_in(target.server.access_key, target.server.secret_key).status_code == 303
-    again = httpx.get(f"{visitor.url}{BASE}/", cookies={COOKIE: former}, trust_env=False)
+    again = httpx.get(f"{visitor.url}{BASE}/", cookies={visitor.cookie: former}, trust_env=False)
     assert again.status_code == 303
 
 
+def test_two_servers_on_one_host_keep_their_sessions(visitor: Visitor) -> None:
+    """Browsers send the cookies of all ports of a host to each of them."""
+    with running(None) as target:
+        other = visitor_of(target, signed_in=False)
+        other.http.cookies = visitor.http.cookies
+        assert other.sign_in(target.server.access_key, target.server.secret_key).status_code == 303
+        visitor.http.cookies = other.http.cookies
+        assert visitor.get("/").status_code == 200
+        assert other.get("/").status_code == 200
+        other.close()
+
+
+def test_what_is_refused_leads_on(visitor: Visitor) -> None:
+    """A person gets a page with a way on, a script the sentence."""
+    for headers in ({"sec-fetch-site": "cross-site"}, {}):
+        refused = visitor.post("/sign-out", {"_csrf": "x"}, accept="text/html", **headers)
+        assert refused.status_code == 403
+        assert f'<a href="{BASE}/">' in refused.text
+    assert "<" not in visitor.post("/sign-out", {"_csrf": "x"}).text
+
+
 def test_sign_out_revokes(visitor: Visitor) -> None:
-    value = visitor.http.cookies[COOKIE]
+    value = visitor.http.cookies[visitor.cookie]
     assert visitor.post("/sign-out").headers["location"] == f"{BASE}/sign-in"
-    again = httpx.get(f"{visitor.url}{BASE}/", cookies={COOKIE: value}, trust_env=False)
+    again = httpx.get(f"{visitor.url}{BASE}/", cookies={visitor.cookie: value}, trust_env=False)
     assert again.status_code == 303
 
 

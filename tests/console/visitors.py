@@ -45,6 +45,11 @@ class Visitor:
         """Whether the first page lists a bucket; asked for by name, because others may fill that page."""
         return f'data-bucket="{bucket}"' in self.page(f"/?prefix={bucket}")
 
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie of the session."""
+        return f"orcas-console-{httpx.URL(self.url).port}"
+
     def token(self) -> str:
         """The token of the session, as every page has it."""
         found = re.search(r'data-csrf="([^"]+)"', self.page("/"))
@@ -65,7 +70,7 @@ class Visitor:
 
     @property
     def is_signed_in(self) -> bool:
-        return "orcas-console" in self.http.cookies
+        return self.cookie in self.http.cookies
 
     def sign_in(self, access_key: str, secret_key: str, **form: str) -> httpx.Response:
         return self.post("/sign-in", {"access_key": access_key, "secret_key": secret_key, **form})

@@ -94,9 +94,10 @@ class Guard:
         if scope["method"] in _SAFE:
             return _to_sign_in(scope, headers, path) if has_ended else receive
         if not _is_own(headers):
-            return _refused("This request does not come from a page of the console: open the console, and try there.")
+            said = "This request does not come from a page of the console: open the console, and try there."
+            return _refused(scope, headers, said)
         if has_ended and (not _is_form(headers) or "json" in headers.get("accept", "")):
-            return _refused("Your session has ended: open the page again, and sign in.")
+            return _refused(scope, headers, "Your session has ended: open the page again, and sign in.")
         limit = _SIGN_IN_MAX if visit is None else BODY_MAX
         try:
             body = await collect(receive, limit)
@@ -115,7 +116,8 @@ class Guard:
             scope["path"] = scope.get("root_path", "") + "/sign-in"
             form = {"next": [_wanted(scope, path)], "form": [body.decode()]}
         elif not is_open and not is_token(visit.session, given):
-            return _refused("This form is not of your session: go back, reload the page, and send it again.")
+            said = "This form is not of your session: go back, reload the page, and send it again."
+            return _refused(scope, headers, said)
         scope["state"]["form"] = form
         return replayed(body, receive)
 
@@ -142,16 +144,22 @@ def local_path(scope: Scope) -> str:
 def cookie_of(headers: Headers) -> str | None:
     """The value of the console's cookie."""
     try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        morsel = SimpleCookie(headers.get("cookie", "")).get(_cookie(headers))
     except CookieError:
         return None
     return None if morsel is None else morsel.value
 
 
+def _cookie(headers: Headers) -> str:
+    """Its name, with the port that the browser asks: it sends a cookie of one port of a host to all others as well."""
+    port = headers.get("host", "").rpartition(":")[2]
+    return f"{COOKIE}-{port}" if port.isascii() and port.isdecimal() else COOKIE
+
+
 def set_cookie(response: Response, scope: Scope, value: str | None) -> None:
     """Set the console's cookie, or remove it."""
     response.set_cookie(
-        COOKIE, value or "", max_age=None if value else 0, path=scope["root_path"] or "/",
+        _cookie(Headers(scope=scope)), value or "", max_age=None if value else 0, path=scope["root_path"] or "/",
         secure=scope.get("scheme") == "https", httponly=True, samesite="strict",
     )  # fmt: skip
 
@@ -204,8 +212,15 @@ def _form(headers: Headers, body: bytes) -> dict[str, list[str]] | None:
     return form
 
 
-def _refused(message: str) -> Response:
-    return Response(message, 403, media_type="text/plain", headers={"cache-control": "no-store"})
+def _refused(scope: Scope, headers: Headers, message: str) -> Response:
+    """A sentence; for a person, with a way on."""
+    if "text/html" not in headers.get("accept", ""):
+        return Response(message, 403, media_type="text/plain", headers={"cache-control": "no-store"})
+    text = (
+        f'<!DOCTYPE html><html lang="en"><title>Orcas</title><h1>That did not work</h1><p>{message}</p>'
+        f'<p><a href="{quote(scope["root_path"], safe="/%")}/">Open the console</a></p></html>'
+    )
+    return Response(text, 403, media_type="text/html", headers={"cache-control": "no-store"})
 
 
 def _secured(scope: Scope, send: Send, nonce: str) -> Send:

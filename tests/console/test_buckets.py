@@ -36,9 +36,9 @@ def test_the_list_counts_earlier_versions_too(visitor: Visitor, s3: Any, bucket:
     assert counts == ["1 1 earlier version", "2 KiB 5 KiB with earlier versions"]
 
 
-def test_the_menu_begins_with_the_store(visitor: Visitor) -> None:
+def test_the_menu_is_grouped_by_who_needs_it(visitor: Visitor) -> None:
     menu = visitor.page("/").partition('<nav id="nav"')[2].partition("</nav>")[0]
-    assert re.findall(r"<h2>(.*?)</h2>", menu) == ["Store", "Access", "Server"]
+    assert re.findall(r"<h2>(.*?)</h2>", menu) == ["Files", "People and rights", "Operation", "Owner"]
     assert menu.count(">Buckets</a>") == menu.count(">Users</a>") == menu.count(">Disk</a>") == 1
 
 

@@ -96,8 +96,29 @@ def test_who_sees_the_server_changes_nothing_there(user: Callable[..., Visitor])
     assert "was not begun" in visitor.done("/tasks/start", {"job": "gc"})
 
 
+@pytest.mark.parametrize(("names", "offered"), [("*", True), ("dev-*", False)])
+def test_what_makes_something_is_for_whoever_may_make_any_name(
+    user: Callable[..., Visitor], iam: Any, names: str, offered: bool
+) -> None:
+    account = iam.get_user()["User"]["Arn"].split(":")[4]
+    kinds = ("user", "group", "role", "policy")
+    visitor = user(
+        {"Effect": "Allow", "Action": ["iam:List*", "s3:ListAllMyBuckets"], "Resource": "*"},
+        {
+            "Effect": "Allow", "Action": ["iam:Create*", "s3:CreateBucket"],
+            "Resource": [f"arn:aws:s3:::{names}", *(f"arn:aws:iam::{account}:{kind}/{names}" for kind in kinds)],
+        },
+    )  # fmt: skip
+    assert ("New bucket" in visitor.page("/")) is offered
+    for path, button in (
+        ("users", "Make the user"), ("groups", "Make the group"), ("roles", "Make the role"),
+        ("policies", "Make the policy"),
+    ):  # fmt: skip
+        assert (button in visitor.page(f"/users/{path}")) is offered, path
+
+
 def test_the_root_of_another_account_manages_its_users(visitor: Visitor, target: Target, name: str) -> None:
-    page = visitor.post("/users/accounts", {"name": name, "with_key": "yes"}).text
+    page = visitor.done("/users/accounts", {"name": name, "with_key": "yes"})
     key, secret = (re.findall(rf'id="{part}-key">([^<]+)<', page)[0] for part in ("access", "secret"))
     root = visitor_of(target, signed_in=False)
     assert root.sign_in(key, secret).status_code == 303

@@ -191,7 +191,7 @@ def user_of(visitor: Visitor, target: Target, name: str, kept: str) -> Iterator[
         begun = visitor.post(path, {"do": "template", **given})
         assert begun.status_code == 200, begun.text
         visitor.done(path, {"do": "save", "name": "p", "document": area(begun.text)})
-        key = visitor.post(f"/users/users/{name}/create-key").text
+        key = visitor.done(f"/users/users/{name}/create-key")
         made.append(visitor_of(target, signed_in=False))
         assert made[-1].sign_in(shown(key, "access-key"), shown(key, "secret-key")).status_code == 303
         return made[-1]

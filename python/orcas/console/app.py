@@ -121,11 +121,12 @@ async def _refused(request: Request, error: Exception) -> Response:
         return response
     if "json" in request.headers.get("accept", ""):
         return JSONResponse({"error": {"code": error.code, "message": explained(error)}}, error.status)
+    here = local_path(request.scope) + (f"?{request.url.query}" if request.url.query else "")
     # Who may not list a bucket may still list a folder of it.
     lists = error.code == "AccessDenied" and request.scope.get("endpoint") is objects.show
     return await page(
         request, "error.html", error.status, title=error.code, message=explained(error), code=error.code,
-        bucket=request.path_params["bucket"] if lists else None,
+        bucket=request.path_params["bucket"] if lists else None, here=here,
     )  # fmt: skip
 
 
@@ -133,4 +134,6 @@ async def _lost(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     phrase = HTTPStatus(error.status_code).phrase
     message = "There is no such page: choose one from the navigation." if error.status_code == 404 else f"{phrase}."
-    return await page(request, "error.html", error.status_code, title=phrase, message=message, code="", bucket=None)
+    return await page(
+        request, "error.html", error.status_code, title=phrase, message=message, code="", bucket=None, here="/"
+    )

@@ -44,9 +44,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters.update(
-        key=shown.key, text=shown.text, plain=shown.plain, size=shown.size, number=shown.number, when=shown.when,
-        counted=shown.counted,
-        raw=lambda text: quote(text, safe=""),
+        key=shown.key, line=shown.line, text=shown.text, plain=shown.plain, size=shown.size, number=shown.number,
+        when=shown.when, counted=shown.counted, raw=lambda text: quote(text, safe=""),
     )  # fmt: skip
     return made
 

@@ -13,11 +13,11 @@ ROOT: Final = "root"
 # What templates ask about beside the actions of entries and tabs: on the server, on a bucket, and on an object of it.
 _OF_SERVER: Final = (
     "orcas:CancelJob", "orcas:CreateAccount", "orcas:DiscardDeadLetters", "orcas:PutLimits", "orcas:PutQuota",
-    "orcas:ResendDeadLetters", "orcas:RunTask", "iam:CreateGroup", "iam:CreatePolicy", "iam:CreateRole", "iam:CreateUser",
+    "orcas:ResendDeadLetters", "orcas:RunTask",
 )  # fmt: skip
 _OF_BUCKET: Final = (
     "orcas:CreateSnapshot", "orcas:DeleteSnapshot", "orcas:ForkBucket", "orcas:PutBucketSettings", "orcas:RestoreBucket",
-    "s3:DeleteBucket", "s3:PutBucketPolicy",
+    "s3:DeleteBucket", "s3:DeleteBucketPolicy", "s3:PutBucketPolicy", "s3:PutLifecycleConfiguration",
 )  # fmt: skip
 _OF_OBJECT: Final = (
     "s3:BypassGovernanceRetention", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:GetObjectAcl",
@@ -26,9 +26,10 @@ _OF_OBJECT: Final = (
 )  # fmt: skip
 # The nearest folders above that a page asks about.
 _FOLDERS_MAX: Final = 8
+_MADE: Final = ("group", "policy", "role", "user")
 # Lists may be allowed by prefix, so they are asked about with one.
 _PREFIX: Final = "s3:prefix"
-_SERVER: Final = "arn:aws:orcas:::server"
+SERVER: Final = "arn:aws:orcas:::server"
 
 
 class Rights:
@@ -45,14 +46,17 @@ class Rights:
 async def rights_of(
     visit: Visit, places: list[Place], tabs: list[Place], bucket: str | None, context: Mapping[str, Any]
 ) -> Rights:
-    """What a page needs to know: about its bucket, its key or keys with its prefix, or what its actions `needs` are on.
+    """What a page needs to know: about its bucket, its key or keys with its prefix, and the actions that it `asks`.
 
     Whether a folder of its `crumbs` may be listed is what `may` says of the folder's prefix, if that ends with a slash.
     """
     supposed: dict[str, dict[str, list[str]]] = {}
-    asked = dict.fromkeys(context["needs"].values(), context["about"]["Arn"]) if "needs" in context else {}
+    asked = dict(context.get("asks", {}))
     for action in (*_OF_SERVER, *(action for place in places for action in place.actions)):
-        asked[action] = _SERVER if action.startswith("orcas:") and action != "orcas:SimulateAccess" else "*"
+        asked[action] = SERVER if action.startswith("orcas:") and action != "orcas:SimulateAccess" else "*"
+    # Who may make some names alone is offered nothing that makes one.
+    account = visit.session.arn.split(":")[4]
+    asked |= {f"iam:Create{kind.capitalize()}": f"arn:aws:iam::{account}:{kind}/*" for kind in _MADE}
     if bucket is None:
         asked["orcas:PutBucketSettings"] = "*"
     else:

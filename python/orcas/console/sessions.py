@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from orcas.http.signing import Keys
 
@@ -30,6 +30,8 @@ LINK_SECONDS: Final = 60
 _LINKS_MAX: Final = 64
 # Messages that wait for the next page.
 _FLASHES_MAX: Final = 8
+# New keys whose secrets nobody has copied yet.
+_MADE_MAX: Final = 8
 
 
 @dataclass(slots=True)
@@ -45,6 +47,10 @@ class Session:
     flashes: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=_FLASHES_MAX))
     # What the last deletion has left, by which it can be undone: the bucket, and keys with their delete markers.
     undo: tuple[str, list[tuple[str, str]]] | None = None
+    # Keys that were made, by their ids, with what their page says, until somebody says that the secret was copied.
+    made: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # What the rules of lifecycle documents would remove, by the names of the counts.
+    counts: dict[str, Any] = field(default_factory=dict)
     # The bucket and the folder that were listed last, for the way back from a refusal.
     place: tuple[str, str] | None = None
 
@@ -52,6 +58,12 @@ class Session:
     def name(self) -> str:
         """The end of the ARN, for people."""
         return self.arn.split(":", 5)[-1]
+
+    def keep_made(self, key: str, said: dict[str, Any]) -> None:
+        """Keep what a page says of a new key, in place of the oldest one if there are too many."""
+        if len(self.made) >= _MADE_MAX:
+            del self.made[next(iter(self.made))]
+        self.made[key] = said
 
     def take_flashes(self) -> list[tuple[str, str]]:
         """The messages that no page has shown yet."""

@@ -17,6 +17,8 @@ from markupsafe import Markup, escape
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 # As lists of S3 have times.
 _LISTED: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]+)?Z")
+# Characters that a cell of a table shows without being asked.
+_LINE: Final = 40
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 
 
@@ -32,6 +34,13 @@ def key(text: str | None) -> Markup:
     """A key or any other text of strangers in one line, as HTML."""
     # Not `Markup.format`, which would take half of the time of a page with many rows.
     return Markup(f'<bdi class="key">{_marked(text or "")}</bdi>')  # noqa: S704 - escaped by `_marked`
+
+
+def line(text: str | None) -> Markup:
+    """The same for a cell of a table: what is long is cut, and there as a whole once it is opened."""
+    if text is None or len(text) <= _LINE:
+        return key(text)
+    return Markup('<details class="long"><summary>{}</summary></details>').format(key(text))
 
 
 def text(content: str) -> Markup:

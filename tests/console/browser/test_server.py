@@ -62,6 +62,23 @@ def test_hostile_requests_are_shown_and_do_nothing(browser: Page, target: Target
     assert [entry for entry in said if not str(entry).startswith("data:")] == []
 
 
+def test_long_values_leave_the_columns_wide_and_are_there_on_demand(browser: Page, target: Target, bucket: str) -> None:
+    browser.set_viewport_size({"width": 1280, "height": 800})
+    browser.goto(target.server.endpoint + BASE + f"/requests?bucket={bucket}")
+    key = "long/" * 100
+    refusal(target.client().get_object, Bucket=bucket, Key=key)
+    row = browser.get_by_role("row").filter(has_text="NoSuchKey").first
+    row.wait_for()
+    browser.get_by_role("button", name="Pause").click()
+    widths = row.evaluate("row => [...row.cells].map(cell => cell.offsetWidth)")
+    assert min(widths) >= 40, widths
+    assert row.evaluate("row => row.offsetHeight") < 200
+    value = row.locator("summary .key").filter(has_text="long/")
+    before = value.evaluate("value => value.offsetHeight")
+    value.click()
+    assert value.evaluate("value => value.offsetHeight") > 2 * before
+
+
 def test_events_come_as_they_happen(browser: Page, target: Target, bucket: str) -> None:
     browser.goto(target.server.endpoint + BASE + f"/events?bucket={bucket}")
     browser.get_by_text("Listening.").wait_for()

@@ -24,8 +24,7 @@ def test_a_rule_that_removes_temporary_files(browser: Page, s3: Any, bucket: str
     browser.get_by_role("link", name="Lifecycle rules").click()
     browser.get_by_role("button", name="Add a rule").click()
     browser.get_by_label("Keys that begin with").fill("tmp/")
-    browser.get_by_label("Current objects").select_option("date")
-    browser.get_by_label("Day", exact=True).fill("2020-01-01")
+    browser.get_by_label("Or remove objects on a day").fill("2020-01-01")
     browser.get_by_role("button", name="What would this remove today?").click()
     browser.get_by_text("Counted. Versions and uploads looked at: 2.").wait_for()
     assert browser.locator("#count tbody td").all_inner_texts()[1:3] == ["2", "0"]
@@ -48,12 +47,11 @@ def test_a_long_count_goes_on_by_itself(browser: Page, target: Target, s3: Any, 
     browser.goto(f"{target.server.endpoint}{BASE}/b/{bucket}/settings/lifecycle")
     browser.get_by_role("button", name="Add a rule").click()
     browser.get_by_label("With all these tags").fill("temporary=yes")
-    browser.get_by_label("Current objects").select_option("date")
-    browser.get_by_label("Day", exact=True).fill("2020-01-01")
+    browser.get_by_label("Or remove objects on a day").fill("2020-01-01")
     browser.get_by_role("button", name="What would this remove today?").click()
     browser.get_by_text("Counted. Versions and uploads looked at: 450.").wait_for()
     assert browser.locator("#count tbody td").all_inner_texts()[1] == "450"
-    assert browser.get_by_role("button", name="Go on counting").is_hidden()
+    assert browser.get_by_role("link", name="Go on counting").is_hidden()
 
 
 @pytest.mark.parametrize("slug", ["", "/policy", *(f"/{slug}" for slug in SECTIONS)])
@@ -63,4 +61,25 @@ def test_pages_are_accessible(browser: Page, target: Target, s3: Any, bucket: st
     browser.goto(f"{target.server.endpoint}{BASE}/b/{bucket}/settings{slug}")
     for add in browser.get_by_role("button", name="Add a").all():
         add.click()
+    browser.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     assert findings(browser) == []
+
+
+def test_a_number_that_is_none_is_shown_where_it_is_folded(browser: Page, target: Target, bucket: str) -> None:
+    browser.goto(f"{target.server.endpoint}{BASE}/b/{bucket}/settings/lifecycle")
+    browser.get_by_role("button", name="Add a rule").click()
+    browser.get_by_label("Remove objects after days").fill("-1")
+    browser.get_by_text("Change rule 1").click()
+    assert browser.get_by_label("Remove objects after days").is_hidden()
+    browser.get_by_role("button", name="Save", exact=True).last.click()
+    assert browser.get_by_label("Remove objects after days").is_visible()
+    assert "Not saved yet" in browser.content()
+
+
+def test_a_public_bucket_is_asked_about(browser: Page, target: Target, s3: Any, bucket: str) -> None:
+    browser.goto(f"{target.server.endpoint}{BASE}/b/{bucket}/settings/public-access")
+    browser.get_by_role("button", name="Remove the block").click()
+    browser.get_by_text("would count at once").wait_for()
+    assert findings(browser) == []
+    browser.get_by_role("button", name="Remove the block all the same").click()
+    browser.get_by_text("Public access block: removed.").wait_for()

@@ -34,11 +34,14 @@ def test_a_second_user_reads_one_bucket(browser: Page, target: Target, s3: Any, 
     browser.get_by_role("button", name="Save", exact=True).click()
     browser.get_by_text("The inline policy one-bucket is saved.").wait_for()
     browser.get_by_role("button", name="Make an access key").click()
+    browser.locator("#secret-key").wait_for()
+    browser.reload()
     key, secret = (browser.locator(f"#{part}").inner_text() for part in ("access-key", "secret-key"))
     assert findings(browser) == []
     assert secret not in browser.url
     assert browser.evaluate("JSON.stringify([localStorage, sessionStorage])").find(secret) < 0
-    browser.get_by_role("link", name="I have copied it").click()
+    browser.get_by_role("button", name="I have copied it").click()
+    browser.get_by_role("heading", name=name).wait_for()
     assert secret not in browser.content()
 
     browser.get_by_role("button", name="Sign out").click()
@@ -58,6 +61,36 @@ def test_a_second_user_reads_one_bucket(browser: Page, target: Target, s3: Any, 
     with pytest.raises(theirs.exceptions.ClientError, match="AccessDenied"):
         theirs.put_object(Bucket=bucket, Key="report.txt", Body=b"y")
     theirs.close()
+
+
+def test_a_secret_is_copied_without_tls(browser: Page, target: Target, iam: Any) -> None:
+    """Beyond this machine, browsers have no clipboard for scripts of pages without TLS."""
+    name, base = f"u-{uuid.uuid4().hex[:12]}", target.server.endpoint + BASE
+    iam.create_user(UserName=name)
+    browser.add_init_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    browser.goto(f"{base}/users/users/{name}")
+    browser.get_by_role("button", name="Make an access key").click()
+    secret = browser.locator("#secret-key").inner_text()
+    browser.get_by_role("button", name="Copy the secret key").click()
+    browser.get_by_role("button", name="Copied", exact=True).wait_for()
+    browser.goto(base + "/")
+    browser.get_by_label("Name begins with").focus()
+    browser.keyboard.press("Control+V")
+    assert browser.get_by_label("Name begins with").input_value() == secret
+
+
+def test_a_key_is_deleted_once_its_cost_was_shown(browser: Page, target: Target, iam: Any) -> None:
+    name = f"u-{uuid.uuid4().hex[:12]}"
+    iam.create_user(UserName=name)
+    key = iam.create_access_key(UserName=name)["AccessKey"]["AccessKeyId"]
+    browser.goto(f"{target.server.endpoint}{BASE}/users/users/{name}")
+    assert browser.get_by_role("button", name=f"Delete {key}").is_hidden()
+    browser.get_by_text(f"Delete … {key}").click()
+    browser.get_by_text("the key never comes back").wait_for()
+    assert findings(browser) == []
+    browser.get_by_role("button", name=f"Delete {key}").click()
+    browser.get_by_text(f"Access key {key} was deleted.").wait_for()
+    assert iam.list_access_keys(UserName=name)["AccessKeyMetadata"] == []
 
 
 PATHS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +58,7 @@ def test_a_lifecycle_rule_is_added_changed_and_removed(visitor: Visitor, s3: Any
     assert added.status_code == 200
     assert "Not saved yet" in added.text
     assert 'name="rule.0.prefix"' in added.text
-    rule = {"rule.0.enabled": "on", "rule.0.prefix": "tmp/", "rule.0.expire": "days", "rule.0.days": "3"}
+    rule = {"rule.0.enabled": "on", "rule.0.prefix": "tmp/", "rule.0.days": "3"}
     saved = save(visitor, path, rule | {"rule.0.id": "temporary", "rule.0.noncurrent_days": "7", "rule.0.newer": "2"})
     (stored,) = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
     assert stored == {
@@ -77,11 +76,10 @@ def test_a_lifecycle_rule_is_added_changed_and_removed(visitor: Visitor, s3: Any
 
 def test_what_was_typed_stays_when_it_is_refused(visitor: Visitor, path: str) -> None:
     path += "/lifecycle"
-    rule = {"rule.0.prefix": 'a"<b>', "rule.0.expire": "days", "rule.0.days": "soon"}
+    rule = {"rule.0.prefix": 'a"<b>', "rule.0.days": "soon"}
     wrong = visitor.post(path, {"do": "form", "seen": seen(visitor.page(path)), **rule})
     assert wrong.status_code == 400
-    assert "Write a whole number from 1" in wrong.text
-    assert 'aria-describedby="e-rule.0.days"' in wrong.text
+    assert "Nothing was changed." in wrong.text
     assert 'value="a&#34;&lt;b&gt;"' in wrong.text
     # The server refuses a rule that asks for tags of uploads.
     rule = {"rule.0.tags": "k=v", "rule.0.abort_days": "3", "rule.0.prefix": "kept/"}
@@ -133,6 +131,7 @@ def test_cross_origin_rules(visitor: Visitor, s3: Any, bucket: str, path: str) -
 
 
 def test_public_access_and_ownership(visitor: Visitor, s3: Any, bucket: str, path: str) -> None:
+    s3.delete_public_access_block(Bucket=bucket)
     save(visitor, f"{path}/public-access", {"fixed.BlockPublicAcls": "on"})
     block = s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"]
     assert [name for name, on in block.items() if on] == ["BlockPublicAcls"]
@@ -158,7 +157,7 @@ def test_a_website_and_redirections_as_text(visitor: Visitor, s3: Any, bucket: s
 
 def test_quota_and_store_settings(visitor: Visitor, target: Target, bucket: str, path: str) -> None:
     shown = save(visitor, f"{path}/quota", {"fixed.bytes": "1 KiB"})
-    assert json.loads(document(shown)) == {"bytes": 1024, "objects": None}
+    assert document(shown) == "bytes: 1024\n"
     s3 = target.client()
     with pytest.raises(s3.exceptions.ClientError, match="QuotaExceeded"):
         s3.put_object(Bucket=bucket, Key="k", Body=b"x" * 2000)
@@ -176,7 +175,7 @@ def test_quota_and_store_settings(visitor: Visitor, target: Target, bucket: str,
 
 
 def test_object_lock_needs_versioning_and_stays_on(visitor: Visitor, s3: Any, bucket: str, path: str) -> None:
-    lock = {"fixed.enabled": "on", "fixed.mode": "GOVERNANCE", "fixed.length": "2", "fixed.unit": "Days"}
+    lock = {"fixed.enabled": "on", "fixed.mode": "GOVERNANCE", "fixed.days": "2"}
     refused = visitor.post(f"{path}/object-lock", {"do": "form", "seen": "", **lock})
     assert refused.status_code == 409
     assert "Nothing was changed." in refused.text
@@ -203,7 +202,7 @@ def test_notifications_name_a_target_that_exists(visitor: Visitor, path: str) ->
     )
     assert refused.status_code == 400
     assert "Unable to validate the following destination configurations" in refused.text
-    assert 'value="arn:aws:sqs:::nowhere"' in refused.text
+    assert "<option selected>arn:aws:sqs:::nowhere</option>" in refused.text
 
 
 def test_the_list_says_what_is_set(visitor: Visitor, s3: Any, bucket: str, path: str) -> None:
@@ -232,7 +231,7 @@ def test_a_user_sees_sentences_of_refusal(reader: Visitor, path: str) -> None:
     assert "Your key may not do this." in refused.text
     assert '<form method="post" action="/_orcas/console/b/' not in refused.text
     lifecycle = f"{path}/lifecycle"
-    rule = {"rule.0.expire": "days", "rule.0.days": "3", "rule.0.prefix": "mine/"}
+    rule = {"rule.0.days": "3", "rule.0.prefix": "mine/"}
     kept = reader.post(lifecycle, {"do": "form", "seen": seen(reader.page(lifecycle)), **rule})
     assert kept.status_code == 403
     assert "Nothing was changed." in kept.text
@@ -246,6 +245,5 @@ def test_hostile_values_are_shown_escaped(visitor: Visitor, s3: Any, bucket: str
     shown = visitor.page(f"{path}/lifecycle")
     assert "<script>alert" not in shown
     assert hostile in html.unescape(document(shown))
-    counted = visitor.post(f"{path}/lifecycle/count", {"do": "text", "document": document(shown)})
-    assert counted.status_code == 200
-    assert "<script>alert" not in counted.text
+    counted = visitor.done(f"{path}/lifecycle/count", {"do": "text", "document": document(shown)})
+    assert "<script>alert" not in counted

@@ -25,16 +25,30 @@ def test_a_user_is_made_gets_a_key_and_is_deleted(
     assert f"The user {name} was made." in made
     assert "AmazonS3ReadOnlyAccess" in made
     path = f"/users/users/{name}"
-    answer = visitor.post(f"{path}/create-key")
-    assert answer.status_code == 200
-    assert answer.headers["cache-control"] == "no-store"
-    key, secret = shown(answer.text, "access-key"), shown(answer.text, "secret-key")
-    assert 'data-copy="secret-key"' in answer.text
+    made = visitor.done(f"{path}/create-key")
+    key, secret = shown(made, "access-key"), shown(made, "secret-key")
+    assert 'data-copy="secret-key"' in made
+    # It has an address: a reload makes no other key, and loses no secret.
+    address = f"/users/new-key?key={key}"
+    again = visitor.get(address)
+    assert again.headers["cache-control"] == "no-store"
+    assert shown(again.text, "secret-key") == secret
+    assert len(iam.list_access_keys(UserName=name)["AccessKeyMetadata"]) == 1
+    (text,) = re.findall(r'<pre id="hand-over"[^>]*>(.*?)</pre>', again.text, re.DOTALL)
+    exported = dict(re.findall(r"export (\w+)=(.+)", html.unescape(text)))
+    assert exported == {
+        "AWS_ENDPOINT_URL": visitor.url, "AWS_REGION": target.server.region, "AWS_ACCESS_KEY_ID": key,
+        "AWS_SECRET_ACCESS_KEY": secret,
+    }  # fmt: skip
+    other = visitor_of(target)
+    assert secret not in other.get(address, follow_redirects=True).text
+    other.close()
+    assert name in visitor.done("/users/new-key", {"key": key})
+    assert "is not shown any more" in visitor.page(address)
     # It is nowhere again, neither in the page of the user nor in an address.
     page = visitor.page(path)
     assert key in page
     assert secret not in page
-    assert secret not in str(answer.url)
     assert secret not in caplog.text
     theirs = visitor_of(target, signed_in=False)
     assert theirs.sign_in(key, secret).status_code == 303
@@ -56,9 +70,9 @@ def test_a_service_account_has_a_policy_of_its_own(visitor: Visitor, target: Tar
     assert wrong.status_code == 400
     assert "No key was made." in wrong.text
     statement = {"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"}
-    answer = visitor.post(f"{path}/create-key", {"narrow": "yes", "document": json.dumps({"Statement": [statement]})})
+    made = visitor.done(f"{path}/create-key", {"narrow": "yes", "document": json.dumps({"Statement": [statement]})})
     theirs = visitor_of(target, signed_in=False)
-    assert theirs.sign_in(shown(answer.text, "access-key"), shown(answer.text, "secret-key")).status_code == 303
+    assert theirs.sign_in(shown(made, "access-key"), shown(made, "secret-key")).status_code == 303
     assert theirs.lists(bucket)
     assert theirs.get(f"/b/{bucket}/settings/cors").status_code == 403
     theirs.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from orcas.console.documents.expiry import (
@@ -12,8 +10,6 @@ from orcas.console.documents.expiry import (
     Tally,
     Upload,
     Version,
-    kept,
-    place_of,
     prefixes,
     read_rules,
 )
@@ -110,42 +106,24 @@ def test_the_first_rule_in_time_counts_and_those_that_are_off_never() -> None:
     assert {found.rules[at].id: count for at, count in found.counts.items()} == {"day": Count(current=1, bytes=10)}
 
 
-def test_a_count_goes_on_where_a_page_ended() -> None:
-    rules = OLD.format(ONE), "<Filter/><Expiration><Days>1</Days></Expiration>"
-    versions = [days_old("a", days) for days in (10, 20, 30)] + [days_old("b", 9, marker=True)]
-    versions += [days_old("c", 8, marker=True), days_old("c", 9)]
-    whole = tally(*rules)
-    for version in versions:
-        whole.version(version)
-    whole.end()
-    for cut in range(len(versions)):
-        first, second = tally(*rules), tally(*rules)
-        for version in versions[:cut]:
-            first.version(version)
-        second.place, second.counts = place_of(json.loads(json.dumps(kept(first.place)))), first.counts
-        for version in versions[cut:]:
-            second.version(version)
-        second.end()
-        assert second.counts == whole.counts, cut
-
-
 def test_only_prefixes_that_rules_are_about_are_listed() -> None:
     rules = read_rules(document(EXPIRE, EXPIRE.replace("tmp/", "tmp/a/"), EXPIRE.replace("tmp/", "b")))
     assert prefixes(rules, "versions") == [b"b", b"tmp/"]
     assert prefixes(rules, "uploads") == []
 
 
-NO_PLACES: list[dict[str, object]] = [
-    {},
-    {"key": 1, "newer_ms": 0, "kept": 0},
-    {"key": "zz", "newer_ms": 0, "kept": 0},
-    {"key": None, "newer_ms": "0", "kept": 0},
-    {"key": None, "newer_ms": 0, "kept": 0, "marker": "x"},
-    {"key": "00" * 1025, "newer_ms": 0, "kept": 0},
-]
-
-
-@pytest.mark.parametrize("known", NO_PLACES)
-def test_a_place_that_nobody_has_kept_is_refused(known: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"malformed|hexadecimal"):
-        place_of(known)
+@pytest.mark.parametrize(
+    ("rule", "everything"),
+    [
+        ("<Filter/><Expiration><Days>1</Days></Expiration>", True),
+        ("<Expiration><Date>1970-01-02T00:00:00Z</Date></Expiration>", True),
+        (OLD.format("").replace("5", "1"), True),
+        (OLD.format(ONE).replace("5", "1"), False),
+        ("<Filter/><Expiration><Days>2</Days></Expiration>", False),
+        (EXPIRE.replace("3", "1"), False),
+        ("<Filter/><Expiration><Date>2100-01-01T00:00:00Z</Date></Expiration>", False),
+    ],
+)
+def test_a_rule_that_takes_everything_is_known(rule: str, everything: bool) -> None:
+    (found,) = read_rules(document(rule))
+    assert found.takes_everything(NOW) is everything

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from orcas.console.calls import Visit
-from orcas.console.pages.settings import targets
+from orcas.console.pages.settings import offers
 
 JOBS = "arn:aws:sqs:us-east-1:123456789012:jobs"
 
@@ -19,6 +19,6 @@ def test_each_target_is_shown_by_an_arn_that_the_form_takes(monkeypatch: pytest.
     async def admin(*_: Any) -> dict[str, Any]:
         return {"targets": [{"name": "a", "destination": name, "type": kind} for name, kind in found.items()]}
 
-    monkeypatch.setattr(targets, "admin", admin)
-    shown = asyncio.run(targets.known_targets(cast("Visit", None)))
-    assert shown == [("arn:aws:sqs:::hook", "webhook"), (JOBS, "sqs")]
+    monkeypatch.setattr(offers, "admin", admin)
+    shown = asyncio.run(offers.known_targets(cast("Visit", None)))
+    assert shown == [("arn:aws:sqs:::hook", "webhook", "a"), (JOBS, "sqs", "a")]

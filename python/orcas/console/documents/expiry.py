@@ -1,22 +1,20 @@
 """What a lifecycle document would remove now: its rules, asked about the entries of lists, page by page.
 
 Decides as the engine does, from what lists show. Does not know of locks, which only make fewer entries go. What is known
-between two pages is a `Place`, which a browser can keep: it has no more than the end of the last page.
+between two pages is a `Place`: it has no more than the end of the last page.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from orcas.console.documents.lifecycle import ROOT
+from orcas.console.documents.kinds import LIFECYCLE_ROOT
 from orcas.console.documents.trees import Tree, parse
 
 DAY_MS: Final = 86_400_000
-# Rules of one document, and what of a key a place may hold.
-_KEY_MAX: Final = 1_024
 
 Tags = frozenset[tuple[str, str]]
 Kind = Literal["current", "marker", "noncurrent", "upload"]
@@ -37,6 +35,13 @@ class Rule:
     noncurrent_days: int | None
     newer: int
     abort_days: int | None
+
+    def takes_everything(self, now_ms: int) -> bool:
+        """Whether it removes all objects, or all old versions, within a day or so."""
+        if self.prefix or self.tags or self.larger is not None or self.smaller is not None:
+            return False
+        soon = self.date_ms is not None and self.date_ms <= now_ms + DAY_MS
+        return soon or self.days == 1 or (self.noncurrent_days == 1 and not self.newer)
 
     @property
     def about_versions(self) -> bool:
@@ -92,8 +97,8 @@ def read_rules(document: str) -> list[Rule]:
         ValueError: it is no lifecycle configuration.
     """
     root = parse(document)
-    if root.name != ROOT:
-        raise ValueError(f"the document is no {ROOT}")
+    if root.name != LIFECYCLE_ROOT:
+        raise ValueError(f"the document is no {LIFECYCLE_ROOT}")
     return [_rule(rule, at) for at, rule in enumerate(root.all("Rule"), 1) if rule.value("Status").strip() == "Enabled"]
 
 
@@ -238,23 +243,3 @@ def _admits(rule: Rule, key: bytes, size: int) -> bool:
         and (rule.larger is None or size > rule.larger)
         and (rule.smaller is None or size < rule.smaller)
     )
-
-
-def place_of(known: Mapping[str, Any]) -> Place:
-    """A place as `kept` gave it.
-
-    Raises:
-        ValueError: it is none.
-    """
-    key, newer_ms, kept, marker = (known.get(name) for name in ("key", "newer_ms", "kept", "marker"))
-    if not (key is None or isinstance(key, str)) or not isinstance(newer_ms, int) or not isinstance(kept, int):
-        raise ValueError("the place is malformed")
-    if not (marker is None or isinstance(marker, int)) or len(key or "") > 2 * _KEY_MAX:
-        raise ValueError("the place is malformed")
-    return Place(None if key is None else bytes.fromhex(key), newer_ms, kept, marker)
-
-
-def kept(place: Place) -> dict[str, Any]:
-    """A place as JSON can have it."""
-    key = None if place.key is None else place.key.hex()
-    return {"key": key, "newer_ms": place.newer_ms, "kept": place.kept, "marker": place.marker}

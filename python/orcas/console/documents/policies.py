@@ -30,10 +30,6 @@ class Template:
     build: Callable[[str, str, str], list[dict[str, Any]]]
 
 
-def _everything(bucket: str, prefix: str) -> str:
-    return f"arn:aws:s3:::{bucket}/{prefix}*"
-
-
 def _list(bucket: str, prefix: str) -> list[dict[str, Any]]:
     on_it: dict[str, Any] = {
         "Effect": "Allow",
@@ -49,7 +45,11 @@ def _of_bucket(statements: list[dict[str, Any]], principal: Any) -> list[dict[st
 
 
 def _objects(bucket: str, prefix: str, actions: list[str]) -> dict[str, Any]:
-    return {"Effect": "Allow", "Action": actions, "Resource": _everything(bucket, prefix)}
+    return {"Effect": "Allow", "Action": actions, "Resource": f"arn:aws:s3:::{bucket}/{prefix}*"}
+
+
+def _use(bucket: str, prefix: str, actions: list[str]) -> list[dict[str, Any]]:
+    return [*_list(bucket, prefix), _objects(bucket, prefix, actions)]
 
 
 def _encrypted_only(bucket: str, _prefix: str, _whose: str) -> list[dict[str, Any]]:
@@ -61,49 +61,30 @@ def _encrypted_only(bucket: str, _prefix: str, _whose: str) -> list[dict[str, An
     return [statement]
 
 
+_NAMES: Final = {"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"}
 BUCKET: Final[dict[str, Template]] = {
     "public-read": Template(
-        "Everybody may read objects",
-        False,
-        lambda bucket, prefix, _: _of_bucket([_objects(bucket, prefix, ["s3:GetObject"])], "*"),
+        "Everybody may read objects", False, lambda b, p, _: _of_bucket([_objects(b, p, ["s3:GetObject"])], "*"),
     ),
     "read": Template(
-        "One user or role may list and read",
-        True,
-        lambda bucket, prefix, whose: _of_bucket(
-            [*_list(bucket, prefix), _objects(bucket, prefix, _READ)], {"AWS": whose}
-        ),
+        "One user or role may list and read", True, lambda b, p, whose: _of_bucket(_use(b, p, _READ), {"AWS": whose}),
     ),
     "write": Template(
-        "One user or role may list, read, write and delete, old versions too",
-        True,
-        lambda bucket, prefix, whose: _of_bucket(
-            [*_list(bucket, prefix), _objects(bucket, prefix, _WRITE)], {"AWS": whose}
-        ),
+        "One user or role may list, read, write and delete, old versions too", True,
+        lambda b, p, whose: _of_bucket(_use(b, p, _WRITE), {"AWS": whose}),
     ),
     "tls": Template("Refuse requests that are not encrypted on their way", False, _encrypted_only),
-}
+}  # fmt: skip
 IDENTITY: Final[dict[str, Template]] = {
     "browse": Template(
-        "List and read one bucket, and see the names of all: for the console",
-        False,
-        lambda bucket, prefix, _: [
-            {"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"},
-            *_list(bucket, prefix),
-            _objects(bucket, prefix, _READ),
-        ],
+        "List and read one bucket, and see the names of all: for the console", False,
+        lambda b, p, _: [_NAMES, *_use(b, p, _READ)],
     ),
-    "read": Template(
-        "List and read one bucket",
-        False,
-        lambda bucket, prefix, _: [*_list(bucket, prefix), _objects(bucket, prefix, _READ)],
-    ),
+    "read": Template("List and read one bucket", False, lambda b, p, _: _use(b, p, _READ)),
     "write": Template(
-        "List, read, write and delete in one bucket, old versions too",
-        False,
-        lambda bucket, prefix, _: [*_list(bucket, prefix), _objects(bucket, prefix, _WRITE)],
+        "List, read, write and delete in one bucket, old versions too", False, lambda b, p, _: _use(b, p, _WRITE),
     ),
-}
+}  # fmt: skip
 
 
 def build(template: Template, bucket: str, prefix: str = "", whose: str = "") -> str:

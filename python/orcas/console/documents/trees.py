@@ -1,4 +1,4 @@
-"""XML documents as trees: read strictly, compared, and written with line breaks for people to read.
+"""XML documents and header lines as trees: read strictly, compared, and written with line breaks for people to read.
 
 Namespaces are left out: the documents of S3 have one. White space between elements means nothing, within a value it counts.
 """
@@ -39,9 +39,22 @@ class Tree:
             found = None if found is None else found.get(name)
         return "" if found is None else found.text
 
-    def values(self, name: str) -> list[str]:
-        """The texts of the children of this name."""
-        return [child.text for child in self.all(name)]
+    def find(self, path: str) -> list[Tree]:
+        """The elements at the end of a path, such as `Rule/Filter`, all of each name."""
+        found = [self]
+        for name in path.split("/"):
+            found = [child for each in found for child in each.all(name)]
+        return found
+
+    def at(self, names: list[str]) -> Tree:
+        """The element below these names; those that are missing are added."""
+        tree = self
+        for name in names:
+            if (found := tree.get(name)) is None:
+                found = Tree(name)
+                tree.children.append(found)
+            tree = found
+        return tree
 
 
 def parse(text: str | bytes) -> Tree:
@@ -66,16 +79,31 @@ def _tree(element: ET.Element, depth: int) -> Tree:
     return Tree(element.tag.rpartition("}")[2], "" if children else element.text or "", children)
 
 
-def element(name: str, *content: Tree | str | None) -> Tree:
-    """An element of these children without those that are None, or of one text."""
+def element(name: str, *content: Tree | str) -> Tree:
+    """An element of these children, or of one text."""
     if len(content) == 1 and isinstance(content[0], str):
         return Tree(name, content[0])
     return Tree(name, "", [child for child in content if isinstance(child, Tree)])
 
 
-def maybe(name: str, text: str) -> Tree | None:
-    """An element with this text; None without one."""
-    return element(name, text) if text else None
+def parse_lines(text: str) -> Tree:
+    """Lines of NAME: VALUE as an element without a name.
+
+    Raises:
+        ValueError: a line is none.
+    """
+    tree = Tree("")
+    for line in filter(str.strip, text.split("\n")):
+        name, colon, value = line.partition(":")
+        if not colon or not (line.isascii() and line.strip().isprintable()):
+            raise ValueError(f"Write each setting as NAME: VALUE on a line of its own, not {line.strip()!r}.")
+        tree.children.append(Tree(name.strip().lower(), value.strip()))
+    return tree
+
+
+def render_lines(tree: Tree) -> str:
+    """The reverse."""
+    return "".join(f"{child.name}: {child.text}\n" for child in tree.children)
 
 
 def render(root: Tree) -> str:

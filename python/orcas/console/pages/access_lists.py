@@ -61,14 +61,9 @@ _OBJECT_LISTS: Final = (
 
 async def state(who: Visit, bucket: str) -> tuple[str, str]:
     """Whether the bucket gives anybody anything, as of the list of settings."""
-    try:
-        if await _disabled(who, bucket):
-            return "none", _DISABLED
-        grants = len((await call(who, "GET", object_path(bucket), {"acl": ""})).xml().findall(".//Grant"))
-    except CallError as error:
-        if error.code == "NoSuchBucket":
-            raise
-        return "refused", explained(error)
+    if await _disabled(who, bucket):
+        return "none", _DISABLED
+    grants = len((await call(who, "GET", object_path(bucket), {"acl": ""})).xml().findall(".//Grant"))
     return "set", f"{grants} grant{'' if grants == 1 else 's'}"
 
 
@@ -122,11 +117,14 @@ async def _page(request: Request, problem: str = "", status: int = 200) -> Respo
     found = (await call(who, "GET", *_place(request))).xml()
     owner = found.findtext("Owner/ID") or ""
     may = _BUCKET_MAY if key is None else _OBJECT_MAY
+    needs = "s3:PutBucketAcl" if key is None else "s3:PutObjectVersionAcl" if version else "s3:PutObjectAcl"
+    resource = f"arn:aws:s3:::{bucket}" + ("" if key is None else f"/{key}")
     return await page(
         request, "access-list.html", status, bucket=bucket, key=key, version=version, title=TITLE, about=ABOUT,
         problem=problem, disabled=await _disabled(who, bucket), owner=_account(found.find("Owner")),
         grants=[_grant(each, owner, may) for each in found.iter("Grant")],
         lists=_BUCKET_LISTS if key is None else _OBJECT_LISTS, chosen=field(request, "acl", "private"),
+        needs=needs, asks={needs: resource},
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from orcas.console.documents.basics import DURABILITIES
+from orcas.console.documents.kinds import DURABILITIES
 from orcas.console.pages import (
     CallError,
     Place,
@@ -166,4 +166,4 @@ ROUTES = [
     Route("/buckets/new", form, methods=["GET"]),
     Route("/buckets/new", create, methods=["POST"]),
 ]
-PLACES = [Place("Buckets", "/", "Store"), Place("New bucket", "/buckets/new", "Store", ("s3:CreateBucket",))]
+PLACES = [Place("Buckets", "/", "Files"), Place("New bucket", "/buckets/new", "Files", ("s3:CreateBucket",))]

@@ -34,7 +34,7 @@ function showTimes(within) {
 }
 
 function rows() {
-  return [...document.querySelectorAll("main tbody tr")].filter((row) => row.querySelector("a, input, button"));
+  return [...document.querySelectorAll("main tbody tr")].filter((row) => row.querySelector("a, input, button, summary"));
 }
 
 function moveRow(step) {
@@ -42,7 +42,7 @@ function moveRow(step) {
   if (!all.length) return;
   const at = all.findIndex((row) => row.contains(document.activeElement));
   const next = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + step))];
-  (next.querySelector("a") || next.querySelector("input, button")).focus();
+  (next.querySelector("a") || next.querySelector("input, button, summary")).focus();
 }
 
 // The field by which a page searches, jumps or filters. Returns whether there is one.
@@ -84,11 +84,20 @@ function confirmations() {
   }
 }
 
-// A copy button puts the text of the element that it names on the clipboard.
+// A copy button puts the text of the element that it names on the clipboard. Without TLS, browsers have none for scripts
+// but that of this machine: what is selected is copied by the older way, and stays selected where that fails, too.
 async function copy(button) {
-  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-  const former = button.textContent;
-  button.textContent = "Copied";
+  const source = document.getElementById(button.dataset.copy);
+  const former = button.dataset.label ?? (button.dataset.label = button.textContent);
+  let copied = false;
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    copied = true;
+  } catch {
+    getSelection().selectAllChildren(source);
+    copied = document.execCommand("copy");
+  }
+  button.textContent = copied ? "Copied" : "Selected: press Ctrl+C";
   setTimeout(() => { button.textContent = former; }, 2000);
 }
 
@@ -112,5 +121,7 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const button of document.querySelectorAll("button[data-copy]")) {
     button.addEventListener("click", () => copy(button));
   }
+  // A field that is not valid is shown, whatever it is folded in.
+  document.addEventListener("invalid", (event) => event.target.closest("details")?.setAttribute("open", ""), true);
   document.addEventListener("keydown", onKey);
 });

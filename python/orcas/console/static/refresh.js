@@ -45,7 +45,8 @@ function refresh() {
   request.send();
 }
 
-function wait() { setTimeout(refresh, Number(holder.dataset.refresh) * 1000); }
+// 0 seconds: there is nothing more to come.
+function wait() { if (Number(holder.dataset.refresh)) setTimeout(refresh, Number(holder.dataset.refresh) * 1000); }
 
 if (holder) {
   pause?.addEventListener("click", () => {

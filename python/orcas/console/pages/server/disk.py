@@ -60,6 +60,7 @@ async def show(request: Request) -> Response:
         request, "server/disk.html", disk=disk, parts=parts, picture=picture,
         files=files, content=content, buckets=found, others=len(stats["buckets"]) - len(found), chosen=chosen,
         uploads=uploads, measured=_MEASURED_MAX, verdict=verdict(disk, found),
+        asks={"s3:AbortMultipartUpload": f"arn:aws:s3:::{chosen}/*"},
     )  # fmt: skip
 
 
@@ -139,4 +140,4 @@ async def abort(request: Request) -> Response:
 
 
 ROUTES = [Route("/disk", show), Route("/disk/abort", abort, methods=["POST"])]
-PLACES = [Place("Disk", "/disk", "Server", ("orcas:GetDisk",))]
+PLACES = [Place("Disk", "/disk", "Operation", ("orcas:GetDisk",))]

@@ -11,7 +11,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from orcas.console.pages import CallError, Place, admin, field, flash, flash_error, page, redirect, stream, visit
+from orcas.console.pages import (
+    CallError,
+    Place,
+    admin,
+    field,
+    flash,
+    flash_error,
+    object_path,
+    page,
+    redirect,
+    stream,
+    visit,
+)
 from orcas.http.extensions import ENDLESS
 
 _FILTERS: Final = ("bucket", "prefix", "event")
@@ -87,6 +99,20 @@ async def discard(request: Request) -> Response:
     return await _act(request, "discard", "discarded", "were discarded")
 
 
+async def test(request: Request) -> Response:
+    """Send a test message, and say what has come of it. `bucket`: from whose notifications it is asked for."""
+    target, bucket = field(request, "target"), field(request, "bucket")
+    try:
+        found = await admin(visit(request), "POST", f"targets/{quote(target, safe='')}/test")
+        if found["taken"]:
+            flash(request, f"{target} has taken a test message.")
+        else:
+            flash(request, f"{target} has not taken a test message: {found['reason']}.", "failed")
+    except CallError as error:
+        flash_error(request, error, "No test message was sent")
+    return redirect(request, f"/b{object_path(bucket)}/settings/notifications" if bucket else "/events")
+
+
 async def _act(request: Request, action: str, counted: str, done: str) -> Response:
     target = field(request, "target")
     try:
@@ -100,7 +126,8 @@ async def _act(request: Request, action: str, counted: str, done: str) -> Respon
 ROUTES = [
     Route("/events", show),
     Route("/events/stream", follow),
+    Route("/events/test", test, methods=["POST"]),
     Route("/events/resend", resend, methods=["POST"]),
     Route("/events/discard", discard, methods=["POST"]),
 ]
-PLACES = [Place("Events", "/events", "Server", ("orcas:ListTargets",))]
+PLACES = [Place("Events", "/events", "Operation", ("orcas:ListTargets",))]

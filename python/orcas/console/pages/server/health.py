@@ -66,6 +66,6 @@ def in_words(seconds: float) -> str:
 
 ROUTES = [Route("/health", show), Route("/settings", settings), Route("/licences", licences)]
 PLACES = [
-    Place("Health", "/health", "Server", ("orcas:GetHealth",)),
-    Place("Settings", "/settings", "Server", ("orcas:GetSettings",)),
+    Place("Health", "/health", "Operation", ("orcas:GetHealth",)),
+    Place("Settings", "/settings", "Owner", ("orcas:GetSettings",)),
 ]

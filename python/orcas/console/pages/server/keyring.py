@@ -110,4 +110,4 @@ ROUTES = [
     Route("/keyring/create", create, methods=["POST"]),
     Route("/keyring/act", act, methods=["POST"]),
 ]
-PLACES = [Place("Keyring", "/keyring", "Server", ("orcas:ListKeys",))]
+PLACES = [Place("Keyring", "/keyring", "Owner", ("orcas:ListKeys",))]

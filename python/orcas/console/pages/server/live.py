@@ -88,4 +88,4 @@ def charts(samples: dict[str, list[float | None]]) -> list[Chart]:
 
 
 ROUTES = [Route("/live", show)]
-PLACES = [Place("Live", "/live", "Server", ("orcas:GetHistory",))]
+PLACES = [Place("Live", "/live", "Operation", ("orcas:GetHistory",))]

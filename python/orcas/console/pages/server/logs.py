@@ -31,9 +31,9 @@ async def show(request: Request) -> Response:
 
 
 def _row(line: dict[str, Any]) -> dict[str, Any]:
-    fields = [(name, str(value)) for name, value in line.items() if name not in _COLUMNS]
+    fields = " ".join(f"{name}={value}" for name, value in line.items() if name not in _COLUMNS)
     return {"exception": "", **line, "fields": fields}
 
 
 ROUTES = [Route("/log", show)]
-PLACES = [Place("Log", "/log", "Server", ("orcas:GetLog",))]
+PLACES = [Place("Log", "/log", "Operation", ("orcas:GetLog",))]

@@ -70,4 +70,4 @@ def _decided(entry: dict[str, Any]) -> list[str]:
 
 
 ROUTES = [Route("/requests", show)]
-PLACES = [Place("Requests", "/requests", "Server", ("orcas:GetRequests",))]
+PLACES = [Place("Requests", "/requests", "Operation", ("orcas:GetRequests",))]

@@ -73,4 +73,4 @@ def said(column: str, value: float | None) -> str:
 
 
 ROUTES = [Route("/usage", show)]
-PLACES = [Place("Usage", "/usage", "Server", ("orcas:GetUsage",))]
+PLACES = [Place("Usage", "/usage", "Owner", ("orcas:GetUsage",))]

@@ -107,4 +107,4 @@ ROUTES = [
     Route("/tasks/start", start, methods=["POST"]),
     Route("/tasks/end", end, methods=["POST"]),
 ]
-PLACES = [Place("Tasks", "/tasks", "Server", ("orcas:ListTasks",))]
+PLACES = [Place("Tasks", "/tasks", "Operation", ("orcas:ListTasks",))]

@@ -1,99 +1,71 @@
 """What the lifecycle rules of a page would remove today, saved or not: counted in steps, each of which the page asks for.
 
 A step lists a bounded number of versions and uploads with the rights of the visitor. What was counted so far, and where the
-next step goes on, are in the page; the server keeps nothing.
+next step goes on, are in the session, so a reload loses nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import secrets
 import time
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal
 from urllib.parse import unquote_to_bytes
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from orcas.console import shown
 from orcas.console.calls import CallError, Visit, call, object_path
-from orcas.console.documents import lifecycle
-from orcas.console.documents.expiry import (
-    Count,
-    Tags,
-    Tally,
-    Upload,
-    Version,
-    kept,
-    moment_ms,
-    place_of,
-    prefixes,
-    read_rules,
-)
-from orcas.console.documents.forms import FieldError
+from orcas.console.documents.expiry import Count, Tags, Tally, Upload, Version, moment_ms, prefixes, read_rules
+from orcas.console.documents.kinds import LIFECYCLE
 from orcas.console.documents.trees import Tree, parse
-from orcas.console.pages import explained, page, visit
+from orcas.console.pages import explained, page, redirect, visit
 from orcas.console.pages import field as typed
 
-# Entries of a list; lists, seconds and tags of one step.
+# Entries of a list; lists, seconds and tags of one step; and counts of one session.
 _PAGE: Final = 250
 _PAGES_MAX: Final = 20
 _STEP_SECONDS: Final = 1.0
 _TAGS_MAX: Final = 200
+_COUNTS_MAX: Final = 4
 
 Lists = Literal["versions", "uploads"]
 
 
 @dataclass
-class Progress:
-    """Where a count is: the list and the prefix in hand, the markers of the next page, and what was counted."""
+class Counting:
+    """Rules that are counted, and how far: the list and the prefix in hand, and the markers of its next page.
 
-    now_ms: int
+    `seen`: the mark of the document that the page of the rules was made of.
+    """
+
+    bucket: str
+    document: str
+    seen: str
+    tally: Tally
     phase: Lists = "versions"
     prefix: int = 0
     markers: list[str] = field(default_factory=list)
-    seen: int = 0
     last: str = ""
     done: bool = False
-    place: dict[str, Any] = field(default_factory=dict)
-    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    @property
+    def words(self) -> str:
+        """How far it is."""
+        seen = shown.number(self.tally.seen)
+        if self.done:
+            return f"Counted. Versions and uploads looked at: {seen}."
+        so_far = f"Versions and uploads looked at so far: {seen}"
+        return f"{so_far}, up to {shown.plain(self.last)}." if self.last else f"{so_far}."
 
-async def count(request: Request) -> Response:
-    """One step; the page that shows it asks for the next one."""
-    bucket, who = str(request.path_params["bucket"]), visit(request)
-    problem = ""
-    try:
-        document = await asyncio.to_thread(_document, request)
-        rules = await asyncio.to_thread(read_rules, document)
-        progress = _progress(typed(request, "progress"))
-        await _step(who, bucket, Tally(rules, progress.now_ms), progress)
-    except (FieldError, ValueError) as error:
-        document, rules, progress = "", [], Progress(0, done=True)
-        problem = f"The rules cannot be counted: {str(error).rstrip('.')}. Correct them, and count again."
-    except CallError as error:
-        document, rules, progress = "", [], Progress(0, done=True)
-        problem = f"The objects cannot be counted: {explained(error)}"
-    rows = [_row(rules[int(at)].id, Count(**found)) for at, found in sorted(progress.counts.items(), key=_place)]
-    step = {"words": _words(progress), "rows": rows, "done": progress.done, "progress": json.dumps(asdict(progress))}
-    status = 400 if problem else 200
-    if "json" in request.headers.get("accept", ""):
-        return JSONResponse(step, status)
-    return await page(
-        request,
-        "settings/count.html",
-        status,
-        bucket=bucket,
-        step=step,
-        document=document,
-        problem=problem,
-        seen=typed(request, "seen"),
-    )
-
-
-def _place(found: tuple[str, Any]) -> int:
-    return int(found[0])
+    @property
+    def rows(self) -> list[list[str]]:
+        """What was found, by rule."""
+        return [_row(self.tally.rules[at].id, found) for at, found in sorted(self.tally.counts.items())]
 
 
 def _row(name: str, count: Count) -> list[str]:
@@ -101,82 +73,74 @@ def _row(name: str, count: Count) -> list[str]:
     return [shown.plain(name), *map(shown.number, counts), shown.size(count.bytes)]
 
 
-def _words(progress: Progress) -> str:
-    seen = shown.number(progress.seen)
-    if progress.done:
-        return f"Counted. Versions and uploads looked at: {seen}."
-    so_far = f"Versions and uploads looked at so far: {seen}"
-    return f"{so_far}, up to {shown.plain(progress.last)}." if progress.last else f"{so_far}."
+async def begin(request: Request) -> Response:
+    """Begin to count what the form says, or the text."""
+    bucket, document, counts = str(request.path_params["bucket"]), _document(request), visit(request).session.counts
+    try:
+        tally = Tally(await asyncio.to_thread(read_rules, document), round(time.time() * 1000))
+    except ValueError as error:
+        problem = f"The rules cannot be counted: {str(error).rstrip('.')}. Correct them, and count again."
+        return await page(request, "settings/count.html", 400, bucket=bucket, problem=problem, count=None)
+    name = secrets.token_urlsafe(8)
+    while len(counts) >= _COUNTS_MAX:
+        del counts[next(iter(counts))]
+    counts[name] = Counting(bucket, document, typed(request, "seen"), tally)
+    return redirect(request, f"/b/{bucket}/settings/lifecycle/count", of=name)
+
+
+async def show(request: Request) -> Response:
+    """One step; the page that shows it asks for the next one."""
+    who, bucket = visit(request), str(request.path_params["bucket"])
+    count: Counting | None = who.session.counts.get(request.query_params.get("of", ""))
+    if count is None or count.bucket != bucket:
+        raise HTTPException(404)
+    problem, status = "", 200
+    try:
+        async with count.turn:
+            await _step(who, count)
+    except CallError as error:
+        problem, status = f"The objects cannot be counted: {explained(error)}", error.status
+    return await page(request, "settings/count.html", status, bucket=bucket, count=count, problem=problem)
 
 
 def _document(request: Request) -> str:
-    """The document of the step before, that in the text area, or what the form says."""
-    if typed(request, "do") == "text" or typed(request, "progress"):
+    """The document in the text area, or what the form says."""
+    if typed(request, "do") == "text":
         return typed(request, "document")
-    form = lifecycle.FORM
-    filled = form.take({name: values[0] for name, values in request.state.form.items()})
-    return form.write(filled) or f"<{lifecycle.ROOT}/>"
+    filled = LIFECYCLE.take({name: values[0] for name, values in request.state.form.items()})
+    return LIFECYCLE.write(filled) or LIFECYCLE.empty
 
 
-def _progress(text: str) -> Progress:
-    """The state in the page: a visitor who changes it deceives nobody else.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if not text:
-        return Progress(round(time.time() * 1000))
-    try:
-        found = Progress(**json.loads(text))
-        place_of(found.place or kept(Tally([], 0).place))
-        counts = {str(int(at)): asdict(Count(**each)) for at, each in found.counts.items()}
-        plain = isinstance(found.now_ms, int) and isinstance(found.prefix, int) and isinstance(found.seen, int)
-        if (
-            not plain
-            or found.phase not in ("versions", "uploads")
-            or not all(isinstance(m, str) for m in found.markers)
-        ):
-            raise TypeError("a value has another type")
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"the state of the page is malformed ({error})") from None
-    found.counts = counts
-    return found
-
-
-async def _step(who: Visit, bucket: str, tally: Tally, progress: Progress) -> None:
-    tally.place = place_of(progress.place or kept(tally.place))
-    tally.counts = {int(at): Count(**found) for at, found in progress.counts.items() if int(at) < len(tally.rules)}
-    tally.seen = progress.seen
+async def _step(who: Visit, count: Counting) -> None:
     until, tags_left = time.monotonic() + _STEP_SECONDS, _TAGS_MAX
     for _ in range(_PAGES_MAX):
-        if progress.done or time.monotonic() >= until or tags_left <= 0:
+        if count.done or time.monotonic() >= until or tags_left <= 0:
             break
-        tags_left -= await _list(who, bucket, tally, progress)
-    progress.place, progress.seen = kept(tally.place), tally.seen
-    progress.counts = {str(at): asdict(found) for at, found in tally.counts.items()}
+        tags_left -= await _list(who, count)
 
 
-async def _list(who: Visit, bucket: str, tally: Tally, progress: Progress) -> int:
+async def _list(who: Visit, count: Counting) -> int:
     """Count one page of a list. How many tags were asked for. What grows with the page or the rules is done in threads."""
-    listed = await asyncio.to_thread(prefixes, tally.rules, progress.phase)
-    if progress.prefix >= len(listed):
-        progress.done, progress.phase, progress.prefix = progress.phase == "uploads", "uploads", 0
+    tally = count.tally
+    listed = await asyncio.to_thread(prefixes, tally.rules, count.phase)
+    if count.prefix >= len(listed):
+        count.done, count.phase, count.prefix = count.phase == "uploads", "uploads", 0
         return 0
-    names = ("key-marker", "version-id-marker" if progress.phase == "versions" else "upload-id-marker")
-    query = {progress.phase: "", "encoding-type": "url", "prefix": listed[progress.prefix].decode()}
-    query |= {f"max-{'keys' if progress.phase == 'versions' else 'uploads'}": str(_PAGE)}
-    query |= dict(zip(names, progress.markers, strict=False))
-    answer = await call(who, "GET", object_path(bucket), query)
+    names = ("key-marker", "version-id-marker" if count.phase == "versions" else "upload-id-marker")
+    query = {count.phase: "", "encoding-type": "url", "prefix": listed[count.prefix].decode()}
+    query |= {f"max-{'keys' if count.phase == 'versions' else 'uploads'}": str(_PAGE)}
+    query |= dict(zip(names, count.markers, strict=False))
+    answer = await call(who, "GET", object_path(count.bucket), query)
     root, versions, tagged = await asyncio.to_thread(_entries, answer.body, tally)
-    tags = {version: await _tags(who, bucket, version) for version in tagged}
+    tags = {version: await _tags(who, count.bucket, version) for version in tagged}
     await asyncio.to_thread(_count, tally, root, versions, tags)
     if root.value("IsTruncated") == "true":
         next_ = [root.value("NextKeyMarker"), root.value("NextVersionIdMarker") or root.value("NextUploadIdMarker")]
-        progress.markers = [_decoded(next_[0]).decode(), next_[1]]
-        progress.last = progress.markers[0]
+        count.markers = [_decoded(next_[0]).decode(), next_[1]]
+        count.last = count.markers[0]
     else:
         tally.end()
-        progress.prefix, progress.markers = progress.prefix + 1, []
+        count.prefix, count.markers = count.prefix + 1, []
     return len(tagged)
 
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.documents.forms import GROUPS_MAX, FieldError, Filled, Form
+from orcas.console.documents.forms import GROUPS_MAX, Filled, Form
 from orcas.console.pages import CallError, Place, Visit, access_lists, explained, field, flash, page, redirect, visit
 from orcas.console.pages.settings import expiry, policy
+from orcas.console.pages.settings.offers import cost, known_targets, offers, wrong
 from orcas.console.pages.settings.sections import SECTIONS, Section
-from orcas.console.pages.settings.targets import known_targets
+from orcas.console.rights import SERVER
 
 _ONES: Final = "The document has changed since this page was made: compare it with what you typed, and save again."
 
@@ -39,11 +41,9 @@ def _section(request: Request) -> Section:
 async def index(request: Request) -> Response:
     """All settings, each with whether it is set."""
     bucket, who = bucket_of(request), visit(request)
-    states = await asyncio.gather(
-        policy.state(who, bucket),
-        access_lists.state(who, bucket),
-        *(_state(who, bucket, section) for section in SECTIONS.values()),
-    )
+    asked = [policy.state(who, bucket), access_lists.state(who, bucket)]
+    asked += [_state(who, bucket, section) for section in SECTIONS.values()]
+    states = await asyncio.gather(*map(_or_refused, asked))
     rows = [
         ("policy", policy.TITLE, policy.ABOUT, states[0]),
         ("acl", access_lists.TITLE, access_lists.ABOUT, states[1]),
@@ -57,20 +57,25 @@ async def index(request: Request) -> Response:
     return await page(request, "settings/index.html", bucket=bucket, rows=rows)
 
 
-async def _state(who: Visit, bucket: str, section: Section) -> tuple[str, str]:
-    """`set`, `none` or `refused`, and that in words."""
+async def _or_refused(state: Awaitable[tuple[str, str]]) -> tuple[str, str]:
+    """The state of a setting, or `refused` and why."""
     try:
-        document = await section.source.load(who, bucket)
+        return await state
     except CallError as error:
         if error.code == "NoSuchBucket":
             raise
         return "refused", explained(error)
+
+
+async def _state(who: Visit, bucket: str, section: Section) -> tuple[str, str]:
+    """`set` or `none`, and that in words."""
+    document = await section.source.load(who, bucket)
     if document is None:
         return "none", section.none
     filled = await asyncio.to_thread(section.form.fill, document)
     if filled is None:
         return "set", "Set"
-    if not section.form.rule:
+    if not section.form.rules:
         return _in_words(section.form, filled)
     count = len(filled.rules)
     return ("set", f"{count} {section.form.rule_name}{'' if count == 1 else 's'}") if count else ("none", section.none)
@@ -97,30 +102,34 @@ async def change(request: Request) -> Response:
     section, bucket, who = _section(request), bucket_of(request), visit(request)
     document = await section.source.load(who, bucket)
     action, typed = field(request, "do"), None
-    try:
-        if action == "remove":
-            wanted: str | None = None
-        elif action == "fill":
+    if action == "remove":
+        wanted: str | None = None
+    elif action in ("text", "fill"):
+        wanted = field(request, "document").replace("\r\n", "\n")
+        wanted = wanted if wanted.strip() else None
+        if action == "fill":
             # The rules that a count was about, saved or not.
-            text = field(request, "document").replace("\r\n", "\n")
-            filled = await asyncio.to_thread(section.form.fill, text)
+            filled = await asyncio.to_thread(section.form.fill, wanted)
             return await _page(request, section, document, typed=filled, unsaved=True)
-        elif action == "text":
-            wanted = field(request, "document").replace("\r\n", "\n")
-            wanted = wanted if wanted.strip() else None
-        else:
-            typed = section.form.take({name: values[0] for name, values in request.state.form.items()})
-            if action != "form":
-                return await _page(request, section, document, typed=_edited(section, typed, action), unsaved=True)
-            wanted = await asyncio.to_thread(section.form.write, typed)
-        if field(request, "seen") != _mark(document):
-            return await _page(request, section, document, typed=typed, problem=_ONES, status=409)
-        if wanted is None and not section.source.removable:
-            problem = f"{section.title} cannot be removed: change it instead."
-            return await _page(request, section, document, typed=typed, problem=problem, status=400)
+    else:
+        typed = section.form.take({name: values[0] for name, values in request.state.form.items()})
+        if action != "form":
+            return await _page(request, section, document, typed=_edited(section, typed, action), unsaved=True)
+        wanted = await asyncio.to_thread(section.form.write, typed)
+    if wanted is None and section.form.rules and not section.source.removable:
+        wanted = section.form.empty
+    asks, status = "", 400
+    if field(request, "seen") != _mark(document):
+        problem, status = _ONES, 409
+    elif wanted is None and not section.source.removable:
+        problem = f"{section.title} cannot be removed: change it instead."
+    elif not (problem := await wrong(who, section.slug, wanted)) and (asks := cost(section.slug, document, wanted)):
+        asks = asks if field(request, "sure") != _sure(wanted) else ""
+    if problem or asks:
+        sure = _sure(wanted) if asks else ""
+        return await _page(request, section, document, typed=typed, problem=problem or asks, sure=sure, status=status)
+    try:
         await section.source.save(who, bucket, wanted)
-    except FieldError as error:
-        return await _page(request, section, document, typed=typed, error=error, problem=error.message, status=400)
     except CallError as error:
         problem = f"Nothing was changed. {explained(error)}"
         return await _page(request, section, document, typed=typed, problem=problem, status=error.status)
@@ -144,20 +153,20 @@ async def _page(
     document: str | None,
     *,
     typed: Filled | None = None,
-    error: FieldError | None = None,
     problem: str = "",
+    sure: str = "",
     unsaved: bool = False,
     status: int = 200,
 ) -> Response:
-    filled = typed or await asyncio.to_thread(section.form.fill, document)
-    text = field(request, "document") if field(request, "do") in ("text", "fill") else document or ""
-    more: dict[str, Any] = {}
-    if section.slug == "notifications":
-        more["targets"] = await known_targets(visit(request))
+    """`sure`: what the form has if it is sent again, to a question that `problem` is."""
+    filled, action = typed or await asyncio.to_thread(section.form.fill, document), field(request, "do")
+    text = field(request, "document") if action in ("text", "fill") else document or ""
+    resource = SERVER if section.slug == "quota" else f"arn:aws:s3:::{bucket_of(request)}"
     return await page(
         request, "settings/section.html", status, bucket=bucket_of(request), section=section, form=section.form,
-        filled=filled, document=document, text=text, seen=_mark(document), error=error, problem=problem, unsaved=unsaved,
-        targets=more.get("targets", []),
+        filled=filled, document=document, text=text, seen=_mark(document), problem=problem, unsaved=unsaved, sure=sure,
+        action=action, offers=await offers(visit(request), section.slug), asks={section.needs: resource},
+        tests=await _tests(visit(request), section, document),
     )  # fmt: skip
 
 
@@ -166,13 +175,17 @@ def _mark(document: str | None) -> str:
     return "" if document is None else hashlib.sha256(document.encode()).hexdigest()[:32]
 
 
-async def send_test(request: Request) -> Response:
-    """Store the notifications of a bucket once more: each target that a topic or a queue names gets a test message."""
-    section, bucket, who = SECTIONS["notifications"], bucket_of(request), visit(request)
-    document = await section.source.load(who, bucket)
-    await section.source.save(who, bucket, document)
-    flash(request, "Test messages are on their way to the targets of topics and queues.")
-    return redirect(request, f"/b/{bucket}/settings/notifications")
+def _sure(wanted: str | None) -> str:
+    return f"yes-{_mark(wanted)}"
+
+
+async def _tests(who: Visit, section: Section, document: str | None) -> list[str]:
+    """The names of the targets that saved notifications send events to, as far as the form shows them."""
+    if section.slug != "notifications" or (saved := section.form.fill(document)) is None:
+        return []
+    # A target that is not at AWS may be named as a topic, a queue or a function.
+    named = {rule["arn"].rpartition(":")[2] for rule in saved.rules}
+    return [name for arn, _, name in await known_targets(who) or [] if arn.rpartition(":")[2] in named]
 
 
 # The actions by which one sees a setting, without what every page of the bucket needs.
@@ -186,8 +199,8 @@ ROUTES = [
     Route(_BELOW, index, methods=["GET"]),
     Route(f"{_BELOW}/policy", policy.show, methods=["GET"]),
     Route(f"{_BELOW}/policy", policy.change, methods=["POST"]),
-    Route(f"{_BELOW}/lifecycle/count", expiry.count, methods=["POST"]),
-    Route(f"{_BELOW}/notifications/test", send_test, methods=["POST"]),
+    Route(f"{_BELOW}/lifecycle/count", expiry.begin, methods=["POST"]),
+    Route(f"{_BELOW}/lifecycle/count", expiry.show, methods=["GET"]),
     Route(f"{_BELOW}/{{section}}", show, methods=["GET"]),
     Route(f"{_BELOW}/{{section}}", change, methods=["POST"]),
 ]

@@ -5,16 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import json
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from orcas.console.calls import CallError, Visit, admin, call, object_path
-from orcas.console.documents.basics import SETTINGS, setting_lines, setting_text
-from orcas.console.documents.trees import parse, render
-
-_SETTING: Final = "x-amz-orcas-"
-_DEFAULT: Final = "default"
+from orcas.console.documents.kinds import STORE
+from orcas.console.documents.trees import parse, parse_lines, render
 
 
 class Source(Protocol):
@@ -71,27 +67,22 @@ def _readable(body: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The quota of a bucket."""
+    """The quota of a bucket, as lines."""
 
     removable: bool = True
 
     async def load(self, visit: Visit, bucket: str) -> str | None:
-        """Bytes and objects as JSON; None without a quota."""
+        """Bytes and objects; None without a quota."""
         for row in (await admin(visit, "GET", "quotas"))["buckets"]:
             if row["bucket"] == bucket:
-                return json.dumps({"bytes": row["bytes"], "objects": row["objects"]})
+                return "".join(f"{name}: {row[name]}\n" for name in ("bytes", "objects") if row[name] is not None)
         return None
 
     async def save(self, visit: Visit, bucket: str, document: str | None) -> None:
         """Set or remove it."""
-        try:
-            limits = {} if document is None else json.loads(document)
-        except ValueError:
-            limits = None
-        if not isinstance(limits, dict) or not set(limits) <= {"bytes", "objects"}:
-            message = 'A quota is a JSON object with "bytes" and "objects", each a number or null.'
-            raise CallError(400, "InvalidRequest", message)
-        await admin(visit, "PUT", "quotas", {"bucket": bucket, **limits})
+        given = _settings(document)
+        limits = {name: int(text) if text.isascii() and text.isdecimal() else text for name, text in given.items()}
+        await admin(visit, "PUT", "quotas", {**limits, "bucket": bucket})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +93,22 @@ class StoreSettings:
 
     async def load(self, visit: Visit, bucket: str) -> str | None:
         """The settings that are set; None if there are none."""
-        answer = await call(visit, "HEAD", object_path(bucket))
-        found = {name: answer.headers[_SETTING + name] for name in _NAMES if _SETTING + name in answer.headers}
-        return setting_text(found) or None
+        headers = (await call(visit, "HEAD", object_path(bucket))).headers
+        return "".join(f"{name}: {headers[name]}\n" for name in _NAMES if name in headers) or None
 
     async def save(self, visit: Visit, bucket: str, document: str | None) -> None:
         """Set them, and remove all others."""
-        try:
-            given = setting_lines(document or "")
-        except ValueError as error:
-            raise CallError(400, "InvalidRequest", str(error)) from None
-        headers = {_SETTING + name: given.get(name, _DEFAULT) for name in dict.fromkeys([*_NAMES, *given])}
+        headers = dict.fromkeys(_NAMES, "default") | _settings(document)
+        if unknown := next((name for name in headers if name not in _NAMES), None):
+            raise CallError(400, "InvalidRequest", f"{unknown} is none of these settings: {', '.join(_NAMES)}.")
         await call(visit, "PUT", object_path(bucket), {"orcas-settings": ""}, headers)
 
 
-_NAMES: Final = (*SETTINGS, "chunk-size")
+def _settings(document: str | None) -> dict[str, str]:
+    try:
+        return {each.name: each.text for each in parse_lines(document or "").children}
+    except ValueError as error:
+        raise CallError(400, "InvalidRequest", str(error)) from None
+
+
+_NAMES: Final = tuple(each.path for each in STORE.fixed)

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from orcas.console.calls import CallError, admin
 from orcas.console.pages import explained, field, flash, page, redirect, visit
+from orcas.console.pages.users.handing import hand_over
 from orcas.http.signing import Keys
 
 _PATH = "/users/accounts"
@@ -42,11 +43,8 @@ async def _new_key(request: Request, number: str, said: str = "") -> Response:
         made = (await admin(visit(request), "POST", "iam", order))["AccessKey"]
     except CallError as error:
         return await _page(request, f"{said}No key was made. {explained(error)}", error.status)
-    return await page(
-        request, "users/key.html", heading=f"A key of the root of account {number}",
-        note=f"{said}Do not reload: that makes another key.", crumbs=[("Accounts", _PATH)], back=_PATH,
-        key=made["AccessKeyId"], secret=made["SecretAccessKey"],
-    )  # fmt: skip
+    heading = f"A key of the root of account {number}"
+    return hand_over(request, made["AccessKeyId"], made["SecretAccessKey"], heading, _PATH, said)
 
 
 async def _page(request: Request, problem: str = "", status: int = 200) -> Response:
@@ -76,10 +74,7 @@ async def replace_root_key(request: Request) -> Response:
     note = "The root key was replaced. This session goes on with the new one, all others of the former key have ended. "
     if made["was_set_by_operator"]:
         note += "Remove ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY before the next start, which would use them. "
-    return await page(
-        request, "users/key.html", heading="The new root key", note=note, crumbs=[("Root key", "/users/root-key")],
-        back="/", key=made["access_key"], secret=made["secret_key"],
-    )  # fmt: skip
+    return hand_over(request, made["access_key"], made["secret_key"], "The new root key", "/", note)
 
 
 async def _root_page(request: Request, problem: str = "", status: int = 200) -> Response:

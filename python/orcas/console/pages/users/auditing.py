@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from starlette.requests import Request
@@ -12,12 +13,9 @@ from orcas.console.pages import explained, page, visit
 
 
 async def show(request: Request) -> Response:
-    """A page of lines."""
-    return await _page(request)
-
-
-async def verify(request: Request) -> Response:
-    """The same, with what a check of the whole log says."""
+    """A page of lines, with what a check of the whole log says if it is asked for."""
+    if not request.query_params.get("verify"):
+        return await _page(request)
     try:
         found = await admin(visit(request), "GET", "audit/verify")
     except CallError as error:
@@ -39,5 +37,13 @@ async def _page(request: Request, said: str = "", problem: str = "", status: int
         if not asked or error.status != 400:
             raise
         problem, status = explained(error), error.status
+    for line in context["lines"]:
+        line["said"] = "; ".join(_said(line, name, value) for name, value in line["parameters"].items())
     typed = {name: query.get(name, "") for name in ("user", "action", "since")}
     return await page(request, "users/audit.html", status, said=said, problem=problem, typed=typed, **context)
+
+
+def _said(line: dict[str, Any], name: str, value: Any) -> str:
+    """A parameter, and that it is not whole."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"{name}: {text}{'…' if name in line.get('cut', {}) else ''}"

@@ -35,7 +35,7 @@ class Draft:
 
     def refused(self, what: str, error: CallError) -> Draft:
         """The same after the server has refused to save it. `what`: what was not done."""
-        return dataclasses.replace(self, problem=f"{what} {explained(error)}", status=error.status)
+        return dataclasses.replace(self, problem=f"{what} {explained(error)}".strip(), status=error.status)
 
     def context(self) -> dict[str, Any]:
         """For templates: `text`, `findings`, `problem`, `fine` and `unsaved`."""

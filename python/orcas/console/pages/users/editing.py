@@ -156,7 +156,8 @@ async def _policy(request: Request, draft: Draft | None = None, problem: str = "
     )
     context: dict[str, Any] = {
         "arn": arn, "about": about, "name": about.get("PolicyName", arn), "version": version, "versions": versions,
-        "needs": _NEEDS, "used": used, "used_refused": refused, "builtin": arn.startswith(BUILTIN), **draft.context(),
+        "needs": _NEEDS, "asks": dict.fromkeys(_NEEDS.values(), arn), "used": used,
+        "used_refused": refused, "builtin": arn.startswith(BUILTIN), **draft.context(),
     }  # fmt: skip
     if problem:
         context["problem"] = problem

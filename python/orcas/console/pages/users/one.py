@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from orcas.console.calls import CallError, Visit, admin, iam
 from orcas.console.pages import explained, field, flash, flash_error, page, redirect, visit
+from orcas.console.pages.users.handing import hand_over
 from orcas.console.pages.users.kinds import (
     Part,
     called,
@@ -50,9 +51,13 @@ async def one_page(request: Request, problem: str = "", status: int = 200) -> Re
         "trust": unquote(about.get("AssumeRolePolicyDocument", "")), "keys": Part(), "groups": Part(), "others": Part(),
         "members": Part(), "limits": {}, "here": place(kind, name),
         "policies": await policies_of(who, kind, name), "needs": _needs(kind),
+        "asks": dict.fromkeys(_needs(kind).values(), about["Arn"]),
         "tags": [] if found is None else [texts(tag) for tag in found.findall("Tags/member")],
     }  # fmt: skip
     if kind == "user":
+        # Any group: on its own page, each is asked about by itself.
+        groups = f"{about['Arn'].rpartition(':')[0]}:group/*"
+        context["asks"] |= dict.fromkeys(("iam:AddUserToGroup", "iam:RemoveUserFromGroup"), groups)
         context["limits"] = await _limits(who, {"user": name})
         context["keys"], context["groups"], context["others"] = await asyncio.gather(
             _keys(who, name, limited=bool(context["limits"])), part(who, "ListGroupsForUser", "Groups", named),
@@ -71,10 +76,8 @@ async def one_page(request: Request, problem: str = "", status: int = 200) -> Re
 
 
 def _needs(kind: str) -> dict[str, str]:
-    """The actions by which things are done to this one, as far as nobody else has to allow them."""
-    simple = {
-        name: do.action for name, (do, _) in _ACTIONS.items() if isinstance(do, _Simple) and name not in _OF_GROUP
-    }
+    """The actions by which things are done to this one."""
+    simple = {name: do.action for name, (do, _) in _ACTIONS.items() if isinstance(do, _Simple)}
     return {name: f"iam:{action.format(called(kind))}" for name, action in (simple | _NEEDS).items()}
 
 
@@ -223,8 +226,6 @@ def _given(request: Request, name: str, missing: str) -> str:
 
 
 _ALL: Final = ("user", "group", "role")
-# What is done to the group of a user.
-_OF_GROUP: Final = ("join", "leave")
 # What else needs an action.
 _NEEDS: Final = {
     "set-key": "UpdateAccessKey", "boundary": "Put{}PermissionsBoundary", "tag": "Tag{}", "create-key": "CreateAccessKey",
@@ -267,7 +268,7 @@ _ACTIONS: Final[dict[str, tuple[Callable[[Request], Awaitable[str]], tuple[str, 
 
 
 async def create_key(request: Request) -> Response:
-    """Make an access key. Its secret is on this page, and nowhere again."""
+    """Make an access key."""
     if kind_of(request) != "user":
         raise HTTPException(404)
     parameters = {"UserName": name_of(request)}
@@ -280,12 +281,8 @@ async def create_key(request: Request) -> Response:
         made = texts((await iam(visit(request), "CreateAccessKey", parameters)).find("AccessKey"))
     except CallError as error:
         return await one_page(request, f"No key was made. {explained(error)}", error.status)
-    name, here = name_of(request), place("user", name_of(request))
-    return await page(
-        request, "users/key.html", heading=f"A new {'service account' if policy.strip() else 'access key'}",
-        note="Do not reload: that makes another key.", crumbs=[("Users", "/users/users"), (name, here)], back=here,
-        key=made["AccessKeyId"], secret=made["SecretAccessKey"],
-    )  # fmt: skip
+    heading = f"A new {'service account' if policy.strip() else 'access key'} of {name_of(request)}"
+    return hand_over(request, made["AccessKeyId"], made["SecretAccessKey"], heading, place("user", name_of(request)))
 
 
 async def delete(request: Request) -> Response:

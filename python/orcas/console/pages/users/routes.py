@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orcas.console.pages import Place, redirect
-from orcas.console.pages.users import accounts, asking, auditing, editing, lists, one
+from orcas.console.pages.users import accounts, asking, auditing, editing, handing, lists, one
 
 
 async def first(request: Request) -> Response:
@@ -26,12 +26,13 @@ ROUTES = [
     Route("/users/policies/one", editing.change_policy, methods=["POST"]),
     Route("/users/may", asking.show, methods=["GET"]),
     Route("/users/audit", auditing.show, methods=["GET"]),
-    Route("/users/audit", auditing.verify, methods=["POST"]),
     Route("/users/accounts", accounts.show, methods=["GET"]),
     Route("/users/accounts", accounts.create, methods=["POST"]),
     Route("/users/accounts/key", accounts.create_key, methods=["POST"]),
     Route("/users/root-key", accounts.root_key, methods=["GET"]),
     Route("/users/root-key", accounts.replace_root_key, methods=["POST"]),
+    Route(handing.PATH, handing.show, methods=["GET"]),
+    Route(handing.PATH, handing.done, methods=["POST"]),
     Route("/users/{kind}", lists.show, methods=["GET"]),
     Route("/users/{kind}", lists.create, methods=["POST"]),
     Route(_ONE, one.show, methods=["GET"]),
@@ -44,12 +45,12 @@ ROUTES = [
     Route(f"{_ONE}/{{action}}", one.change, methods=["POST"]),
 ]
 PLACES = [
-    Place("Users", "/users/users", "Access", ("iam:ListUsers",)),
-    Place("Groups", "/users/groups", "Access", ("iam:ListGroups",)),
-    Place("Roles", "/users/roles", "Access", ("iam:ListRoles",)),
-    Place("Policies", "/users/policies", "Access", ("iam:ListPolicies",)),
-    Place("May somebody …?", "/users/may", "Access", ("orcas:SimulateAccess",)),
-    Place("Accounts", "/users/accounts", "Access", ("orcas:ListAccounts",)),
-    Place("Root key", "/users/root-key", "Access", ("root",)),
-    Place("Audit log", "/users/audit", "Access", ("orcas:GetAuditLog",)),
+    Place("Users", "/users/users", "People and rights", ("iam:ListUsers",)),
+    Place("Groups", "/users/groups", "People and rights", ("iam:ListGroups",)),
+    Place("Roles", "/users/roles", "People and rights", ("iam:ListRoles",)),
+    Place("Policies", "/users/policies", "People and rights", ("iam:ListPolicies",)),
+    Place("May somebody …?", "/users/may", "People and rights", ("orcas:SimulateAccess",)),
+    Place("Accounts", "/users/accounts", "Owner", ("orcas:ListAccounts",)),
+    Place("Root key", "/users/root-key", "Owner", ("root",)),
+    Place("Audit log", "/users/audit", "Owner", ("orcas:GetAuditLog",)),
 ]

@@ -7,6 +7,8 @@ mod content;
 mod entry;
 pub mod objects;
 pub mod rows;
+mod snapshot;
 
 pub use content::{ContentName, orphans};
 pub use entry::{Appended, Cursor, Entry, EntryId, NodeId, Position, Term};
+pub use snapshot::{Snapshot, floor, retain};

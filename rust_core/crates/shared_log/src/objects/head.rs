@@ -1,14 +1,7 @@
 //! The head of the log, the one object that is replaced: who owns the log, and where it begins.
 
 use crate::entry::{Cursor, NodeId, Position, Term};
-
-/// State of all that the log held before a position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Snapshot {
-    pub at: Cursor,
-    /// The term of the owner that wrote the snapshot: two owners never share a name.
-    pub term: Term,
-}
+use crate::snapshot::Snapshot;
 
 /// Replaced only by a conditional write that names the tag of what it replaces.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -6,9 +6,13 @@
 //! durable when a commit has succeeded without a warning whose statement saw the row.
 
 mod append;
+mod change;
+mod follow;
 mod statement;
 mod take;
 
 pub use append::Append;
-pub use statement::{Answer, RowHead, Statement};
+pub use change::{Change, Changed};
+pub use follow::{Follow, Followed};
+pub use statement::{Answer, Kept, RowHead, Statement};
 pub use take::{Take, Taken};

@@ -14,11 +14,15 @@ pub struct Take {
     step: Step,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step {
     ReadHead,
-    Take { seen: Term },
+    Take {
+        seen: Term,
+    },
     Read(RowHead),
+    /// The rows do not continue the copy, unless a later owner has truncated the log.
+    LookAfterRead(RowHead),
 }
 
 /// The next step of a node.
@@ -26,10 +30,12 @@ enum Step {
 pub enum Taken<B> {
     /// Run the next statement.
     Continues,
-    /// Apply these entries. With an owner's term, the node owns the log then; without, run the next statement.
-    Entries { entries: Vec<Entry<B>>, owner: Option<Term> },
+    /// Apply these entries. With a head, the node owns the log then; without, run the next statement.
+    Entries { entries: Vec<Entry<B>>, owner: Option<RowHead> },
     /// Another node has taken the log meanwhile: follow it.
     Withdrawn,
+    /// The log begins behind the copy by now: load a snapshot, and begin again.
+    Truncated(RowHead),
     /// The rows are not those of the copy, or fewer: stop, and say so.
     Broken,
 }
@@ -42,41 +48,52 @@ impl Take {
 
     /// The statement to run next.
     pub fn statement<B>(&self) -> Statement<B> {
-        match self.step {
+        match &self.step {
             Step::ReadHead => Statement::ReadHead,
-            Step::Take { seen } => Statement::Take { seen, owner: self.node },
+            Step::Take { seen } => Statement::Take { seen: *seen, owner: self.node },
             Step::Read(head) => Statement::Read { from: self.cursor.next, to: head.next },
+            Step::LookAfterRead(_) => Statement::Look,
         }
     }
 
     pub fn answer<B: Clone>(&mut self, answer: &Answer<B>) -> Taken<B> {
-        match (self.step, answer) {
+        match (self.step.clone(), answer) {
+            (Step::ReadHead, Answer::Head(head)) if head.kept.floor > self.cursor.next => {
+                return Taken::Truncated(head.clone());
+            }
             (Step::ReadHead, Answer::Head(head)) => self.step = Step::Take { seen: head.term },
-            (Step::Take { .. }, Answer::Changed(head)) => return self.read(*head),
+            (Step::Take { .. }, Answer::Changed(head)) => return self.read(head),
             (Step::Take { .. }, Answer::Unchanged) => return Taken::Withdrawn,
             (Step::Read(head), Answer::Entries(entries)) => return self.pass(head, entries),
+            (Step::LookAfterRead(head), Answer::Changed(found)) => {
+                return if found.term > head.term { Taken::Withdrawn } else { Taken::Broken };
+            }
             _ => {}
         }
         Taken::Continues
     }
 
-    fn read<B>(&mut self, head: RowHead) -> Taken<B> {
-        self.step = Step::Read(head);
-        match head.next.checked_sub(self.cursor.next) {
-            Some(0) if head.last == self.cursor.last => Taken::Entries { entries: Vec::new(), owner: Some(head.term) },
-            Some(1..) => Taken::Continues,
-            Some(0) | None => Taken::Broken,
+    fn read<B>(&mut self, head: &RowHead) -> Taken<B> {
+        if head.kept.floor > self.cursor.next {
+            return Taken::Truncated(head.clone());
         }
+        if head.next > self.cursor.next {
+            self.step = Step::Read(head.clone());
+            return Taken::Continues;
+        }
+        if head.ends(self.cursor) {
+            return Taken::Entries { entries: Vec::new(), owner: Some(head.clone()) };
+        }
+        Taken::Broken
     }
 
     fn pass<B: Clone>(&mut self, head: RowHead, entries: &[Entry<B>]) -> Taken<B> {
-        let continue_copy = entries.iter().all(|entry| self.cursor.advance(entry));
-        let ends = self.cursor.next == head.next;
-        if entries.is_empty() || !continue_copy || self.cursor.next > head.next || ends && self.cursor.last != head.last
-        {
-            return Taken::Broken;
-        }
-        let owner = ends.then_some(head.term);
+        let Some(cursor) = head.continues(self.cursor, entries) else {
+            self.step = Step::LookAfterRead(head);
+            return Taken::Continues;
+        };
+        self.cursor = cursor;
+        let owner = (cursor.next == head.next).then_some(head);
         Taken::Entries { entries: entries.to_vec(), owner }
     }
 }

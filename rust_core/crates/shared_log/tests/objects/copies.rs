@@ -1,7 +1,7 @@
 //! Copies that are not of the log in the store, and heads that are gone or older. One node acts at a time.
 
-use orcas_shared_log::objects::{Change, Changed, Follow, Followed, Head, Snapshot, Take, Taken};
-use orcas_shared_log::{Cursor, Entry, EntryId, NodeId};
+use orcas_shared_log::objects::{Change, Changed, Follow, Followed, Head, Take, Taken};
+use orcas_shared_log::{Cursor, Entry, EntryId, NodeId, Snapshot};
 
 use crate::node::Body;
 use crate::store::{Request, Store};

@@ -3,10 +3,11 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use orcas_shared_log::objects::{
-    Append, Call, Change, Changed, Follow, Followed, Head, Reply, Snapshot, Tag, Tagged, Take, Taken, floor, removable,
-    retain,
+    Append, Call, Change, Changed, Follow, Followed, Head, Reply, Tag, Tagged, Take, Taken, removable,
 };
-use orcas_shared_log::{Appended, ContentName, Cursor, Entry, EntryId, NodeId, Position, Term, orphans};
+use orcas_shared_log::{
+    Appended, ContentName, Cursor, Entry, EntryId, NodeId, Position, Snapshot, Term, floor, orphans, retain,
+};
 
 use crate::mistake::Mistake;
 use crate::store::{Answer, Request};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orcas_shared_log::objects::{Call, Head, Reply, Snapshot, Tag, Tagged};
-use orcas_shared_log::{ContentName, Entry, Position};
+use orcas_shared_log::objects::{Call, Head, Reply, Tag, Tagged};
+use orcas_shared_log::{ContentName, Entry, Position, Snapshot};
 
 use crate::node::{Body, Replica};
 

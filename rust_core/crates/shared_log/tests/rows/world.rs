@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orcas_shared_log::rows::{Answer, Append, RowHead, Statement, Take, Taken};
-use orcas_shared_log::{Appended, Cursor, Entry, EntryId, NodeId, Position, Term};
+use orcas_shared_log::rows::{
+    Answer, Append, Change, Changed, Follow, Followed, Kept, RowHead, Statement, Take, Taken,
+};
+use orcas_shared_log::{Appended, Cursor, Entry, EntryId, NodeId, Position, Snapshot, Term, floor, retain};
 
 use crate::explore::{Model, Named};
 
@@ -19,6 +21,16 @@ pub enum Mistake {
     CheckedBeside,
     /// The new owner does not ask where the log ends.
     EndNotAsked,
+    /// A follower believes where the log ends without a commit.
+    EndNotProven,
+    /// A follower that finds no rows is at the end.
+    GapTakenForTheEnd,
+    /// The head names a snapshot that is written later.
+    SnapshotNotWritten,
+    /// Entries are deleted before the floor is known to be above them.
+    RemovedBeforehand,
+    /// A change that was repeated may arrive again after the next one.
+    ChangeNotNumbered,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -34,6 +46,10 @@ pub struct Bounds {
     pub failovers: u8,
     /// Statements that reach the database that was replaced.
     pub strays: u8,
+    /// Times that a node that is not the owner reads up to the end.
+    pub follows: u8,
+    /// Snapshots, each with the floor that it allows.
+    pub truncations: u8,
 }
 
 pub struct Protocol {
@@ -45,15 +61,19 @@ pub struct Protocol {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Database {
     head: RowHead,
+    /// Rows that were deleted are still in it.
     log: Vec<Entry<u8>>,
+    /// All before it are deleted.
+    removed: Position,
 }
 
 impl Database {
-    fn run(&mut self, statement: &Statement<u8>) -> Answer<u8> {
+    fn run(&mut self, statement: &Statement<u8>, mistake: Option<Mistake>) -> Answer<u8> {
         let changed = match statement {
-            Statement::ReadHead => return Answer::Head(self.head),
+            Statement::ReadHead => return Answer::Head(self.head.clone()),
             Statement::Read { from, to } => {
-                let rows = self.log.iter().enumerate().filter(|(at, _)| (*from..*to).contains(&(*at as Position)));
+                let there = self.removed.max(*from)..*to;
+                let rows = self.log.iter().enumerate().filter(|(at, _)| there.contains(&(*at as Position)));
                 return Answer::Entries(rows.map(|(_, entry)| entry.clone()).collect());
             }
             Statement::Append { position, entry } => {
@@ -64,16 +84,30 @@ impl Database {
                 changes
             }
             Statement::Confirm { position, id } => {
-                self.log.get(*position as usize).is_some_and(|entry| entry.id == *id)
+                *position >= self.removed && self.log.get(*position as usize).is_some_and(|entry| entry.id == *id)
             }
+            Statement::Look => true,
             Statement::Take { seen, owner } => {
                 if self.head.term == *seen {
-                    self.head = RowHead { term: seen + 1, owner: *owner, ..self.head };
+                    (self.head.term, self.head.owner) = (seen + 1, *owner);
                 }
                 self.head.term == seen + 1 && self.head.owner == *owner
             }
+            Statement::Change { term, kept } => {
+                let numbers = [kept.changes - 1, kept.changes];
+                let is_next = mistake == Some(Mistake::ChangeNotNumbered) || numbers.contains(&self.head.kept.changes);
+                let changes = self.head.term == *term && is_next;
+                if changes {
+                    self.head.kept = kept.clone();
+                }
+                changes
+            }
+            Statement::Remove { below } => {
+                self.removed = self.removed.max(*below);
+                false
+            }
         };
-        if changed { Answer::Changed(self.head) } else { Answer::Unchanged }
+        if changed { Answer::Changed(self.head.clone()) } else { Answer::Unchanged }
     }
 
     fn writes(&self) -> Vec<u8> {
@@ -82,15 +116,33 @@ impl Database {
 
     fn add(&mut self, entry: &Entry<u8>) {
         self.log.push(entry.clone());
-        self.head = RowHead { next: self.head.next + 1, last: Some(entry.id), ..self.head };
+        (self.head.next, self.head.last) = (self.head.next + 1, Some(entry.id));
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Role {
     Follower,
+    Following { follow: Follow, acknowledged: Vec<u8> },
     Taking(Take),
-    Owner { term: Term, append: Option<Append<u8>> },
+    Owner { term: Term, append: Option<Append<u8>>, kept: Kept, change: Option<Change> },
+}
+
+/// An owner appends and changes the head at the same time, by two connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Line {
+    Log,
+    Head,
+}
+
+/// What a node asks for beside the database.
+#[derive(Default)]
+struct Outcome {
+    acknowledged: Option<u8>,
+    /// The copy is older than the log.
+    loads: Vec<Snapshot>,
+    /// A change of the head is done: it was this before.
+    changed: Option<Kept>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -108,6 +160,8 @@ struct Node {
 enum Fault {
     BrokenHistory,
     GaveUpWithoutReason,
+    /// It took something else for the end of the log.
+    LacksAcknowledged,
 }
 
 impl Node {
@@ -115,16 +169,18 @@ impl Node {
         NodeId(u128::from(self.number + 1) << 8 | u128::from(self.run))
     }
 
-    fn statement(&self) -> Option<Statement<u8>> {
-        match &self.role {
-            Role::Taking(take) => Some(take.statement()),
-            Role::Owner { append, .. } => append.as_ref().map(Append::statement),
-            Role::Follower => None,
+    fn statement(&self, line: Line) -> Option<Statement<u8>> {
+        match (&self.role, line) {
+            (Role::Owner { change, .. }, Line::Head) => change.as_ref().map(Change::statement),
+            (Role::Owner { append, .. }, Line::Log) => append.as_ref().map(Append::statement),
+            (Role::Taking(take), Line::Log) => Some(take.statement()),
+            (Role::Following { follow, .. }, Line::Log) => Some(follow.statement()),
+            _ => None,
         }
     }
 
     fn write(&mut self, number: u8) {
-        let Role::Owner { term, append } = &mut self.role else { return };
+        let Role::Owner { term, append, .. } = &mut self.role else { return };
         self.ids += 1;
         let id = EntryId((u128::from(self.number + 1) << 8 | u128::from(self.run)) << 8 | u128::from(self.ids));
         let entry = Entry { id, term: *term, previous: self.cursor.last, batch: Some(number) };
@@ -136,41 +192,98 @@ impl Node {
         self.cursor = self.cursor.after(entry.id);
     }
 
-    /// The write that was acknowledged.
-    fn answer(&mut self, answer: &Answer<u8>, mistake: Option<Mistake>) -> Option<u8> {
+    fn answer(&mut self, line: Line, answer: &Answer<u8>, mistake: Option<Mistake>) -> Outcome {
+        let mut outcome = Outcome::default();
         match std::mem::replace(&mut self.role, Role::Follower) {
-            Role::Follower => None,
-            Role::Taking(mut take) => {
-                match take.answer(answer) {
-                    Taken::Continues => self.role = Role::Taking(take),
-                    Taken::Withdrawn => {}
-                    Taken::Broken => self.fault = Some(Fault::BrokenHistory),
-                    Taken::Entries { entries, owner } => {
-                        entries.iter().for_each(|entry| self.apply(entry));
-                        self.role = owner.map_or(Role::Taking(take), |term| Role::Owner { term, append: None });
-                    }
+            Role::Follower => {}
+            Role::Following { mut follow, acknowledged } => match follow.answer(answer) {
+                Followed::Continues
+                    if mistake == Some(Mistake::GapTakenForTheEnd) && *answer == Answer::Entries(Vec::new()) =>
+                {
+                    self.end(&acknowledged);
                 }
-                None
-            }
-            Role::Owner { term, append } => {
-                let mut append = append?;
-                let confirms = matches!(append.statement(), Statement::Confirm { .. });
-                let believes = mistake == Some(Mistake::FoundMeansDurable) && confirms && *answer != Answer::Unchanged;
-                let entry = append.entry().clone();
-                match if believes { Some(Appended::Durable) } else { append.answer(answer) } {
-                    None => self.role = Role::Owner { term, append: Some(append) },
-                    Some(Appended::Durable) => {
-                        self.apply(&entry);
-                        self.role = Role::Owner { term, append: None };
-                        return entry.batch;
-                    }
-                    Some(Appended::Fenced(by)) => {
+                Followed::Continues => self.role = Role::Following { follow, acknowledged },
+                Followed::Entries(entries) => {
+                    entries.iter().for_each(|entry| self.apply(entry));
+                    self.role = Role::Following { follow, acknowledged };
+                }
+                Followed::End(entries) => {
+                    entries.iter().for_each(|entry| self.apply(entry));
+                    self.end(&acknowledged);
+                }
+                Followed::Truncated(head) => outcome.loads = head.kept.snapshots,
+                Followed::Broken => self.fault = Some(Fault::BrokenHistory),
+            },
+            Role::Taking(mut take) => match take.answer(answer) {
+                Taken::Continues => self.role = Role::Taking(take),
+                Taken::Withdrawn => self.restart(),
+                Taken::Truncated(head) => {
+                    outcome.loads = head.kept.snapshots;
+                    self.restart();
+                }
+                Taken::Broken => self.fault = Some(Fault::BrokenHistory),
+                Taken::Entries { entries, owner } => {
+                    entries.iter().for_each(|entry| self.apply(entry));
+                    self.role = owner.map_or(Role::Taking(take), |head| Role::Owner {
+                        term: head.term,
+                        append: None,
+                        kept: head.kept,
+                        change: None,
+                    });
+                }
+            },
+            Role::Owner { term, mut append, mut kept, mut change } => {
+                let fenced = match line {
+                    Line::Log => self.appended(append.take(), answer, mistake, &mut append, &mut outcome),
+                    Line::Head => match change.as_mut().and_then(|change| change.answer(answer)) {
+                        None => None,
+                        Some(Changed::Fenced(by)) => Some(by),
+                        Some(Changed::Done(done)) => {
+                            outcome.changed = Some(std::mem::replace(&mut kept, done));
+                            change = None;
+                            None
+                        }
+                    },
+                };
+                match fenced {
+                    None => self.role = Role::Owner { term, append, kept, change },
+                    Some(by) => {
                         self.fault = Some(Fault::GaveUpWithoutReason).filter(|_| by <= term);
                         self.restart();
                     }
                 }
-                None
             }
+        }
+        outcome
+    }
+
+    /// The term of the owner that has taken the log.
+    fn appended(
+        &mut self,
+        append: Option<Append<u8>>,
+        answer: &Answer<u8>,
+        mistake: Option<Mistake>,
+        left: &mut Option<Append<u8>>,
+        outcome: &mut Outcome,
+    ) -> Option<Term> {
+        let mut append = append?;
+        let confirms = matches!(append.statement(), Statement::Confirm { .. });
+        let believes = mistake == Some(Mistake::FoundMeansDurable) && confirms && *answer != Answer::Unchanged;
+        let entry = append.entry().clone();
+        match if believes { Some(Appended::Durable) } else { append.answer(answer) } {
+            None => *left = Some(append),
+            Some(Appended::Durable) => {
+                self.apply(&entry);
+                outcome.acknowledged = entry.batch;
+            }
+            Some(Appended::Fenced(by)) => return Some(by),
+        }
+        None
+    }
+
+    fn end(&mut self, acknowledged: &[u8]) {
+        if !acknowledged.iter().all(|write| self.writes.contains(write)) {
+            self.fault = Some(Fault::LacksAcknowledged);
         }
     }
 
@@ -183,7 +296,7 @@ impl Node {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Flight {
-    to: Option<u8>,
+    to: Option<(u8, Line)>,
     statement: Statement<u8>,
     /// Only with a mistake: the term was right when the statement began.
     checked: bool,
@@ -198,7 +311,10 @@ pub struct State {
     strayed: bool,
     nodes: Vec<Node>,
     flights: Vec<Flight>,
-    answers: BTreeMap<u8, Answer<u8>>,
+    answers: BTreeMap<(u8, Line), Answer<u8>>,
+    /// The writes of each.
+    snapshots: BTreeMap<Snapshot, Vec<u8>>,
+    loaded: bool,
     left: Bounds,
     written: u8,
     acknowledged: BTreeMap<u8, Term>,
@@ -214,10 +330,12 @@ pub enum Action {
     Check {
         flight: usize,
     },
-    Deliver(u8),
-    TimeOut(u8),
+    Deliver((u8, Line)),
+    TimeOut((u8, Line)),
     Write(u8),
     Take(u8),
+    Follow(u8),
+    Truncate(u8),
     Crash(u8),
     FailOver,
     Stray {
@@ -227,15 +345,52 @@ pub enum Action {
 
 impl State {
     fn ask(&mut self, number: u8) {
-        let waits = self.answers.contains_key(&number) || self.flights.iter().any(|flight| flight.to == Some(number));
-        if let (false, Some(statement)) = (waits, self.nodes[usize::from(number)].statement()) {
-            self.flights.push(Flight { to: Some(number), statement, checked: false });
+        for line in [Line::Log, Line::Head] {
+            let to = (number, line);
+            let waits = self.answers.contains_key(&to) || self.flights.iter().any(|flight| flight.to == Some(to));
+            match self.nodes[usize::from(number)].statement(line) {
+                None => self.abandon(to),
+                Some(_) if waits => {}
+                Some(statement) => self.flights.push(Flight { to: Some(to), statement, checked: false }),
+            }
         }
     }
 
-    fn abandon(&mut self, number: u8) {
-        self.answers.remove(&number);
-        self.flights.iter_mut().filter(|flight| flight.to == Some(number)).for_each(|flight| flight.to = None);
+    fn abandon(&mut self, to: (u8, Line)) {
+        self.answers.remove(&to);
+        self.flights.iter_mut().filter(|flight| flight.to == Some(to)).for_each(|flight| flight.to = None);
+    }
+
+    /// The owner writes a snapshot and begins to change the head.
+    fn truncate(&mut self, number: u8, mistake: Option<Mistake>) {
+        let node = &mut self.nodes[usize::from(number)];
+        let Role::Owner { term, kept, change, .. } = &mut node.role else { return };
+        let newest = Snapshot { at: node.cursor, term: *term };
+        if mistake != Some(Mistake::SnapshotNotWritten) {
+            self.snapshots.insert(newest, node.writes.clone());
+        }
+        *change = Some(Change::new(*term, kept, |kept| {
+            kept.snapshots = retain(newest, &kept.snapshots).0;
+            kept.floor = floor(&kept.snapshots);
+            if mistake == Some(Mistake::RemovedBeforehand) {
+                let statement = Statement::Remove { below: kept.floor };
+                self.flights.push(Flight { to: None, statement, checked: false });
+            }
+        }));
+    }
+
+    fn act(&mut self, number: u8, outcome: Outcome) {
+        let node = &mut self.nodes[usize::from(number)];
+        if let (Some(before), Role::Owner { kept, .. }) = (outcome.changed, &node.role) {
+            self.snapshots.retain(|found, _| !before.snapshots.contains(found) || kept.snapshots.contains(found));
+            let statement = Statement::Remove { below: kept.floor };
+            self.flights.push(Flight { to: None, statement, checked: false });
+        }
+        if let Some((snapshot, writes)) = outcome.loads.first().and_then(|newest| self.snapshots.get_key_value(newest))
+        {
+            (node.cursor, node.writes) = (snapshot.at, writes.clone());
+            self.loaded = true;
+        }
     }
 
     fn commit(&mut self, flight: usize, warns: bool, mistake: Option<Mistake>) {
@@ -247,16 +402,18 @@ impl State {
                 if free {
                     self.primary.add(entry);
                 }
-                if free { Answer::Changed(self.primary.head) } else { Answer::Unchanged }
+                if free { Answer::Changed(self.primary.head.clone()) } else { Answer::Unchanged }
             }
-            statement => self.primary.run(statement),
+            statement => self.primary.run(statement, mistake),
         };
         let reads = matches!(statement, Statement::ReadHead | Statement::Read { .. });
         if let (Some(Mistake::EndNotAsked), Statement::Take { .. }, Answer::Changed(head), Some(to)) =
             (mistake, &statement, &mut answer, to)
         {
-            let Cursor { next, last } = self.nodes[usize::from(to)].cursor;
-            *head = RowHead { next, last, ..*head };
+            (head.next, head.last) = {
+                let Cursor { next, last } = self.nodes[usize::from(to.0)].cursor;
+                (next, last)
+            };
         }
         if warns {
             if mistake != Some(Mistake::WarningIgnored) {
@@ -270,11 +427,12 @@ impl State {
         }
     }
 
-    fn stray(&mut self, flight: usize) {
+    fn stray(&mut self, flight: usize, mistake: Option<Mistake>) {
         let Flight { to, statement, .. } = self.flights.remove(flight);
         let Some(old) = &mut self.old else { return };
-        let answer = match old.run(&statement) {
-            Answer::Changed(_) => Answer::Unknown,
+        let believes = mistake == Some(Mistake::EndNotProven) && statement == Statement::Look;
+        let answer = match old.run(&statement, mistake) {
+            Answer::Changed(_) if !believes => Answer::Unknown,
             answer => answer,
         };
         self.answers.extend(to.map(|to| (to, answer)));
@@ -303,9 +461,9 @@ impl Model for Protocol {
             fault: None,
         };
         let mut nodes: Vec<_> = (0..self.nodes).map(node).collect();
-        nodes[0].role = Role::Owner { term: 1, append: None };
-        let head = RowHead { term: 1, owner: nodes[0].id(), next: 0, last: None };
-        let database = Database { head, log: Vec::new() };
+        nodes[0].role = Role::Owner { term: 1, append: None, kept: Kept::default(), change: None };
+        let head = RowHead { term: 1, owner: nodes[0].id(), next: 0, last: None, kept: Kept::default() };
+        let database = Database { head, log: Vec::new(), removed: 0 };
         State {
             primary: database.clone(),
             standby: database,
@@ -314,6 +472,8 @@ impl Model for Protocol {
             nodes,
             flights: Vec::new(),
             answers: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            loaded: false,
             left: self.bounds,
             written: 0,
             acknowledged: BTreeMap::new(),
@@ -342,10 +502,23 @@ impl Model for Protocol {
             actions.push(Action::FailOver);
         }
         for node in &state.nodes {
-            match &node.role {
-                Role::Owner { append: None, .. } if state.left.writes > 0 => actions.push(Action::Write(node.number)),
-                Role::Follower if state.left.takes > 0 => actions.push(Action::Take(node.number)),
-                _ => {}
+            let (is_owner, is_idle) = match &node.role {
+                Role::Owner { append, change, .. } => {
+                    if change.is_none() && state.left.truncations > 0 {
+                        actions.push(Action::Truncate(node.number));
+                    }
+                    (true, append.is_none())
+                }
+                role => (false, *role == Role::Follower),
+            };
+            if is_owner && is_idle && state.left.writes > 0 {
+                actions.push(Action::Write(node.number));
+            }
+            if !is_owner && is_idle && state.left.takes > 0 {
+                actions.push(Action::Take(node.number));
+            }
+            if !is_owner && is_idle && state.left.follows > 0 {
+                actions.push(Action::Follow(node.number));
             }
             if state.left.crashes > 0 && node.role != Role::Follower {
                 actions.push(Action::Crash(node.number));
@@ -372,19 +545,19 @@ impl Model for Protocol {
                     next.commit(flight, false, self.mistake);
                 }
             }
-            Action::Deliver(number) | Action::TimeOut(number) => {
-                let mut answer = next.answers.get(&number).cloned();
-                if action == Action::TimeOut(number) {
+            Action::Deliver(to) | Action::TimeOut(to) => {
+                let mut answer = next.answers.get(&to).cloned();
+                if action == Action::TimeOut(to) {
                     next.left.timeouts -= 1;
                     answer = None;
                 }
-                next.abandon(number);
-                let node = &mut next.nodes[usize::from(number)];
+                next.abandon(to);
+                let node = &mut next.nodes[usize::from(to.0)];
                 let term = if let Role::Owner { term, .. } = node.role { term } else { 0 };
-                if let Some(write) = node.answer(&answer.unwrap_or(Answer::Unknown), self.mistake) {
-                    next.acknowledged.insert(write, term);
-                }
-                next.ask(number);
+                let outcome = node.answer(to.1, &answer.unwrap_or(Answer::Unknown), self.mistake);
+                next.acknowledged.extend(outcome.acknowledged.map(|write| (write, term)));
+                next.act(to.0, outcome);
+                next.ask(to.0);
             }
             Action::Write(number) => {
                 next.left.writes -= 1;
@@ -398,10 +571,22 @@ impl Model for Protocol {
                 node.role = Role::Taking(Take::new(node.id(), node.cursor));
                 next.ask(number);
             }
+            Action::Follow(number) => {
+                next.left.follows -= 1;
+                let node = &mut next.nodes[usize::from(number)];
+                let acknowledged = state.acknowledged.keys().copied().collect();
+                node.role = Role::Following { follow: Follow::new(node.cursor), acknowledged };
+                next.ask(number);
+            }
+            Action::Truncate(number) => {
+                next.left.truncations -= 1;
+                next.truncate(number, self.mistake);
+                next.ask(number);
+            }
             Action::Crash(number) => {
                 next.left.crashes -= 1;
                 next.nodes[usize::from(number)].restart();
-                next.abandon(number);
+                next.ask(number);
             }
             Action::FailOver => {
                 next.left.failovers -= 1;
@@ -411,7 +596,7 @@ impl Model for Protocol {
             Action::Stray { flight } => {
                 next.left.strays -= 1;
                 next.strayed = true;
-                next.stray(flight);
+                next.stray(flight, self.mistake);
             }
         }
         next.settle();
@@ -439,6 +624,18 @@ impl Model for Protocol {
             ("an owner gives up only to another", |state| {
                 state.nodes.iter().all(|node| node.fault != Some(Fault::GaveUpWithoutReason))
             }),
+            ("a copy at the end has every acknowledged write", |state| {
+                state.nodes.iter().all(|node| node.fault != Some(Fault::LacksAcknowledged))
+            }),
+            ("a head names only snapshots that are there", |state| {
+                let named = |database: &Database| {
+                    database.head.kept.snapshots.iter().all(|named| state.snapshots.contains_key(named))
+                };
+                named(&state.primary) && named(&state.standby)
+            }),
+            ("every entry from the floor on is there", |state| {
+                [&state.primary, &state.standby].iter().all(|database| database.removed <= database.head.kept.floor)
+            }),
             ("no node finds another history, but in a database that was replaced", |state| {
                 state.strayed || state.nodes.iter().all(|node| node.fault != Some(Fault::BrokenHistory))
             }),
@@ -446,6 +643,12 @@ impl Model for Protocol {
     }
 
     fn rare() -> Vec<Named<State>> {
-        vec![("two owners have acknowledged", |state| state.acknowledged.values().collect::<BTreeSet<_>>().len() > 1)]
+        vec![
+            ("two owners have acknowledged", |state| state.acknowledged.values().collect::<BTreeSet<_>>().len() > 1),
+            ("a copy has begun with a snapshot, and has more", |state| {
+                let most = state.snapshots.values().map(Vec::len).max().unwrap_or(0);
+                state.loaded && state.nodes[1..].iter().any(|node| node.writes.len() > most)
+            }),
+        ]
     }
 }

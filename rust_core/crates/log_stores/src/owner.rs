@@ -1,0 +1,276 @@
+//! The owner's side of a log: two tasks, one for appends and one for the head, that live on when a caller gives up.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use orcas_shared_log::objects::{self, Reply, Tagged, removable};
+use orcas_shared_log::rows::{self, Answer, Kept, Statement};
+use orcas_shared_log::{Appended, Cursor, Entry, EntryId, Position, Snapshot, Term, floor};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::Error;
+use crate::objects::Objects;
+use crate::patience::Patience;
+use crate::rows::Session;
+
+/// Appends to a log that this node has taken, until another node takes it. After any error but `TooLarge` and `Floor`, the
+/// owner is over: what has become of its last batch, the log says when it is read.
+pub struct Owner {
+    term: Term,
+    largest_batch: usize,
+    batches: mpsc::Sender<Request<Bytes, Cursor>>,
+    wishes: mpsc::Sender<Request<Wish, ()>>,
+    over: Arc<OnceLock<Error>>,
+}
+
+struct Request<T, R> {
+    what: T,
+    reply: oneshot::Sender<Result<R, Error>>,
+}
+
+struct Wish {
+    snapshots: Vec<Snapshot>,
+    floor: Position,
+    fences: Vec<Position>,
+}
+
+/// Where a task appends.
+pub(crate) enum Log {
+    Objects(Arc<Objects>),
+    Rows(Session),
+}
+
+/// What a task changes.
+pub(crate) enum Head {
+    Objects { objects: Arc<Objects>, head: Tagged },
+    Rows { session: Session, term: Term, kept: Kept },
+}
+
+impl Owner {
+    /// `cursor` is behind the last entry, the node's own fence included.
+    pub(crate) fn new(
+        log: Log,
+        head: Head,
+        term: Term,
+        cursor: Cursor,
+        largest_batch: usize,
+        deadline: Duration,
+    ) -> Self {
+        let over = Arc::new(OnceLock::new());
+        // Who waits for a place has its batch itself.
+        let (batches, inbox) = mpsc::channel(1);
+        let (wishes, wished) = mpsc::channel(1);
+        tokio::spawn(append_all(log, term, cursor, inbox, Arc::clone(&over), deadline));
+        tokio::spawn(change_all(head, wished, Arc::clone(&over), deadline));
+        Self { term, largest_batch, batches, wishes, over }
+    }
+
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// Where a copy is that ends with the batch, once the batch is durable. Batches are appended in the order of these
+    /// calls. If the future is dropped, the batch may be appended all the same.
+    pub async fn append(&self, batch: Bytes) -> Result<Cursor, Error> {
+        let (length, limit) = (batch.len(), self.largest_batch);
+        if length > limit {
+            return Err(Error::TooLarge { length, limit });
+        }
+        self.ask(&self.batches, batch).await
+    }
+
+    /// Changes what the head says of snapshots and the floor, then deletes the entries below the floor. The change is
+    /// durable when this returns: snapshots that it does not name may be deleted then. Those that it names are in the
+    /// store, and `fences` are all fences below the floor.
+    pub async fn keep(&self, snapshots: Vec<Snapshot>, floor: Position, fences: Vec<Position>) -> Result<(), Error> {
+        self.ask(&self.wishes, Wish { snapshots, floor, fences }).await
+    }
+
+    async fn ask<T, R>(&self, task: &mpsc::Sender<Request<T, R>>, what: T) -> Result<R, Error> {
+        if let Some(error) = self.over.get() {
+            return Err(error.clone());
+        }
+        let (reply, answer) = oneshot::channel();
+        if task.send(Request { what, reply }).await.is_ok()
+            && let Ok(answer) = answer.await
+        {
+            return answer;
+        }
+        let ended = || Error::Unknown("the task of the owner has ended".to_owned());
+        Err(self.over.get().cloned().unwrap_or_else(ended))
+    }
+}
+
+async fn append_all(
+    mut log: Log,
+    term: Term,
+    mut cursor: Cursor,
+    mut inbox: mpsc::Receiver<Request<Bytes, Cursor>>,
+    over: Arc<OnceLock<Error>>,
+    deadline: Duration,
+) {
+    while let Some(Request { what, reply }) = inbox.recv().await {
+        let appended = match over.get().cloned().map_or_else(unique, Err) {
+            Err(error) => Err(error),
+            Ok(id) => {
+                let entry = Entry { id: EntryId(id), term, previous: cursor.last, batch: Some(what) };
+                let position = cursor.next;
+                cursor = cursor.after(entry.id);
+                log.append(position, entry, Patience::new(deadline)).await
+            }
+        };
+        // Before the caller hears of it: what it asks for next has the same answer.
+        if let Err(error) = &appended {
+            let _ = over.set(error.clone());
+        }
+        let is_done = appended.is_ok();
+        let _ = reply.send(appended.map(|()| cursor));
+        if !is_done {
+            return;
+        }
+    }
+}
+
+impl Log {
+    async fn append(&mut self, position: Position, entry: Entry<Bytes>, mut patience: Patience) -> Result<(), Error> {
+        let appended = match self {
+            Self::Objects(store) => {
+                let mut append = objects::Append::new(position, entry);
+                loop {
+                    let reply = patience.reply(store.call(&append.call()).await, Reply::Unknown).await?;
+                    if let Some(appended) = append.reply(&reply) {
+                        break appended;
+                    }
+                    if reply == Reply::Entry(None) {
+                        patience.wait("the store refuses an entry at a position where none is").await?;
+                    }
+                }
+            }
+            Self::Rows(session) => {
+                let mut append = rows::Append::new(position, entry);
+                loop {
+                    let answer = session.run(&append.statement(), &patience).await;
+                    let answer = patience.reply(answer, Answer::Unknown).await?;
+                    if let Some(appended) = append.answer(&answer) {
+                        break appended;
+                    }
+                    if matches!(answer, Answer::Head(_)) {
+                        patience.wait("the database refuses a row where none is").await?;
+                    }
+                }
+            }
+        };
+        match appended {
+            Appended::Durable => Ok(()),
+            Appended::Fenced(term) => Err(Error::Fenced(term)),
+        }
+    }
+}
+
+async fn change_all(
+    mut head: Head,
+    mut wished: mpsc::Receiver<Request<Wish, ()>>,
+    over: Arc<OnceLock<Error>>,
+    deadline: Duration,
+) {
+    while let Some(Request { what, reply }) = wished.recv().await {
+        let (from, below) = (head.floor(), what.floor);
+        if below < from || below > floor(&what.snapshots) {
+            let _ = reply.send(Err(Error::Floor));
+            continue;
+        }
+        let changed = match over.get() {
+            Some(error) => Err(error.clone()),
+            None => head.change(what.snapshots, below, Patience::new(deadline)).await,
+        };
+        if let Err(error) = &changed {
+            let _ = over.set(error.clone());
+        }
+        let is_done = changed.is_ok();
+        let _ = reply.send(changed);
+        if !is_done {
+            return;
+        }
+        head.remove(from, below, &what.fences, Patience::new(deadline)).await;
+    }
+}
+
+impl Head {
+    fn floor(&self) -> Position {
+        match self {
+            Self::Objects { head, .. } => head.head.floor,
+            Self::Rows { kept, .. } => kept.floor,
+        }
+    }
+
+    async fn change(&mut self, snapshots: Vec<Snapshot>, floor: Position, mut patience: Patience) -> Result<(), Error> {
+        match self {
+            Self::Objects { objects: store, head } => {
+                let mut change = objects::Change::new(head.clone(), |head| {
+                    (head.snapshots, head.floor) = (snapshots, floor);
+                });
+                loop {
+                    let reply = patience.reply(store.call(&change.call()).await, Reply::Unknown).await?;
+                    match change.reply(&reply) {
+                        Some(objects::Changed::Done(done)) => {
+                            *head = done;
+                            return Ok(());
+                        }
+                        Some(objects::Changed::Fenced(term)) => return Err(Error::Fenced(term)),
+                        Some(objects::Changed::Broken) => return Err(Error::OtherLog),
+                        None if matches!(reply, Reply::Head(_)) => {
+                            patience.wait("the store refuses to replace a head that is as it was").await?;
+                        }
+                        None => {}
+                    }
+                }
+            }
+            Self::Rows { session, term, kept } => {
+                let mut change = rows::Change::new(*term, kept, |kept| {
+                    (kept.snapshots, kept.floor) = (snapshots, floor);
+                });
+                loop {
+                    let answer = session.run(&change.statement(), &patience).await;
+                    let answer = patience.reply(answer, Answer::Unknown).await?;
+                    match change.answer(&answer) {
+                        Some(rows::Changed::Done(done)) => {
+                            *kept = done;
+                            return Ok(());
+                        }
+                        Some(rows::Changed::Fenced(term)) => return Err(Error::Fenced(term)),
+                        None if matches!(answer, Answer::Head(_)) => {
+                            patience.wait("the database refuses to change a head that is as it was").await?;
+                        }
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Deletes what the floor allows, as far as that succeeds: what is left is in nobody's way.
+    async fn remove(&mut self, from: Position, below: Position, fences: &[Position], mut patience: Patience) {
+        match self {
+            Self::Objects { objects, .. } => {
+                for position in removable(from, below, fences) {
+                    while let Err(fault) = objects.remove(position).await {
+                        if patience.reply(Err(fault), ()).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+            }
+            Self::Rows { session, .. } => {
+                let _ = session.run(&Statement::Remove { below }, &patience).await;
+            }
+        }
+    }
+}
+
+/// A number that is used once.
+pub(crate) fn unique() -> Result<u128, Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Error::Unfit(format!("there are no random numbers: {error}")))?;
+    Ok(u128::from_le_bytes(bytes))
+}

@@ -1,0 +1,232 @@
+//! Reading a log: by a node that follows it, and by one that takes it. A future that is dropped loses nothing: what the
+//! node has learnt is in the machine, and the protocol allows that the call under way is made again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use orcas_shared_log::objects::{self, Reply};
+use orcas_shared_log::rows::{self, Answer};
+use orcas_shared_log::{Cursor, Entry, EntryId, NodeId, Position, Snapshot, Term};
+
+use crate::error::Error;
+use crate::objects::Objects;
+use crate::owner::{Head, Log, Owner, unique};
+use crate::patience::Patience;
+use crate::rows::{Rows, Session};
+
+/// Where a log begins by now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beginning {
+    pub floor: Position,
+    /// The newest first.
+    pub snapshots: Vec<Snapshot>,
+}
+
+/// What a copy does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Apply this entry, which is at this position.
+    Entry(Position, Entry<Bytes>),
+    /// The copy has every entry that was acknowledged when `next` was called for the first time, or for the first time
+    /// after the last end. `next` looks again.
+    End,
+    /// Load a snapshot, and follow from there.
+    Truncated(Beginning),
+}
+
+/// What a node does next that takes the log.
+pub enum Taken {
+    /// Apply this entry, which is at this position. The last one may be the node's own fence.
+    Entry(Position, Entry<Bytes>),
+    Owner(Owner),
+    /// Another node has taken the log meanwhile: follow it.
+    Withdrawn,
+    /// Load a snapshot, and begin again.
+    Truncated(Beginning),
+}
+
+/// Entries that were found and not handed out yet.
+struct Found {
+    cursor: Cursor,
+    entries: VecDeque<Entry<Bytes>>,
+}
+
+impl Found {
+    fn new(cursor: Cursor) -> Self {
+        Self { cursor, entries: VecDeque::new() }
+    }
+
+    fn next(&mut self) -> Option<(Position, Entry<Bytes>)> {
+        let entry = self.entries.pop_front()?;
+        let position = self.cursor.next;
+        self.cursor = self.cursor.after(entry.id);
+        Some((position, entry))
+    }
+}
+
+/// Brings a copy up to the end of the log.
+pub struct Follower {
+    following: Following,
+    found: Found,
+    is_at_the_end: bool,
+    deadline: Duration,
+}
+
+enum Following {
+    Objects(Arc<Objects>, objects::Follow<Bytes>),
+    Rows(Session, rows::Follow),
+}
+
+impl Follower {
+    pub(crate) fn of_objects(objects: Arc<Objects>, cursor: Cursor, deadline: Duration) -> Self {
+        Self::new(Following::Objects(objects, objects::Follow::new(cursor)), cursor, deadline)
+    }
+
+    pub(crate) fn of_rows(rows: &Rows, cursor: Cursor, deadline: Duration) -> Self {
+        Self::new(Following::Rows(rows.session(), rows::Follow::new(cursor)), cursor, deadline)
+    }
+
+    fn new(following: Following, cursor: Cursor, deadline: Duration) -> Self {
+        Self { following, found: Found::new(cursor), is_at_the_end: false, deadline }
+    }
+
+    pub async fn next(&mut self) -> Result<Read, Error> {
+        let mut patience = Patience::new(self.deadline);
+        loop {
+            if let Some((position, entry)) = self.found.next() {
+                return Ok(Read::Entry(position, entry));
+            }
+            if std::mem::take(&mut self.is_at_the_end) {
+                return Ok(Read::End);
+            }
+            match &mut self.following {
+                Following::Objects(objects, follow) => {
+                    let reply = patience.reply(objects.call(&follow.call()).await, Reply::Unknown).await?;
+                    match follow.reply(&reply) {
+                        objects::Followed::Continues => {}
+                        objects::Followed::Entry(entry) => self.found.entries.push_back(entry),
+                        objects::Followed::End => self.is_at_the_end = true,
+                        objects::Followed::Truncated(head) => return Ok(Read::Truncated(head.into())),
+                        objects::Followed::Broken => return Err(Error::OtherLog),
+                    }
+                }
+                Following::Rows(session, follow) => {
+                    let answer = session.run(&follow.statement(), &patience).await;
+                    match follow.answer(&patience.reply(answer, Answer::Unknown).await?) {
+                        rows::Followed::Continues => {}
+                        rows::Followed::Entries(entries) => self.found.entries.extend(entries),
+                        rows::Followed::End(entries) => {
+                            self.found.entries.extend(entries);
+                            self.is_at_the_end = true;
+                        }
+                        rows::Followed::Truncated(head) => return Ok(Read::Truncated(head.into())),
+                        rows::Followed::Broken => return Err(Error::OtherLog),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Brings a copy up to the end of the log, and makes its node the owner.
+pub struct Taking {
+    from: TakingFrom,
+    found: Found,
+    won: Option<(Log, Head, Term)>,
+    largest_batch: usize,
+    deadline: Duration,
+}
+
+enum TakingFrom {
+    Objects(Arc<Objects>, objects::Take<Bytes>),
+    Rows(Rows, Session, rows::Take),
+}
+
+impl Taking {
+    pub(crate) fn of_objects(
+        objects: Arc<Objects>,
+        cursor: Cursor,
+        largest_batch: usize,
+        deadline: Duration,
+    ) -> Result<Self, Error> {
+        let take = objects::Take::new(NodeId(unique()?), EntryId(unique()?), cursor);
+        let from = TakingFrom::Objects(objects, take);
+        Ok(Self { from, found: Found::new(cursor), won: None, largest_batch, deadline })
+    }
+
+    pub(crate) fn of_rows(
+        rows: &Rows,
+        cursor: Cursor,
+        largest_batch: usize,
+        deadline: Duration,
+    ) -> Result<Self, Error> {
+        let from = TakingFrom::Rows(rows.clone(), rows.session(), rows::Take::new(NodeId(unique()?), cursor));
+        Ok(Self { from, found: Found::new(cursor), won: None, largest_batch, deadline })
+    }
+
+    /// Anything but an entry is the last answer. An attempt that is given up leaves the log without an owner.
+    pub async fn next(&mut self) -> Result<Taken, Error> {
+        let mut patience = Patience::new(self.deadline);
+        loop {
+            if let Some((position, entry)) = self.found.next() {
+                return Ok(Taken::Entry(position, entry));
+            }
+            if let Some((log, head, term)) = self.won.take() {
+                let cursor = self.found.cursor;
+                return Ok(Taken::Owner(Owner::new(log, head, term, cursor, self.largest_batch, self.deadline)));
+            }
+            match &mut self.from {
+                TakingFrom::Objects(objects, take) => {
+                    let reply = patience.reply(objects.call(&take.call()).await, Reply::Unknown).await?;
+                    if reply == Reply::Refused {
+                        patience.wait("the store refuses a conditional write").await?;
+                    }
+                    match take.reply(&reply) {
+                        objects::Taken::Continues => {}
+                        objects::Taken::Entry(entry) => self.found.entries.push_back(entry),
+                        objects::Taken::Owner { fence, head } => {
+                            self.found.entries.push_back(fence);
+                            let term = head.head.term;
+                            let log = Log::Objects(Arc::clone(objects));
+                            self.won = Some((log, Head::Objects { objects: Arc::clone(objects), head }, term));
+                        }
+                        objects::Taken::Withdrawn => return Ok(Taken::Withdrawn),
+                        objects::Taken::Truncated(head) => return Ok(Taken::Truncated(head.into())),
+                        objects::Taken::Broken => return Err(Error::OtherLog),
+                    }
+                }
+                TakingFrom::Rows(rows, session, take) => {
+                    let answer = session.run(&take.statement(), &patience).await;
+                    match take.answer(&patience.reply(answer, Answer::Unknown).await?) {
+                        rows::Taken::Continues => {}
+                        rows::Taken::Entries { entries, owner } => {
+                            self.found.entries.extend(entries);
+                            self.won = owner.map(|head| {
+                                let log = Log::Rows(std::mem::replace(session, rows.session()));
+                                let term = head.term;
+                                (log, Head::Rows { session: rows.session(), term, kept: head.kept }, term)
+                            });
+                        }
+                        rows::Taken::Withdrawn => return Ok(Taken::Withdrawn),
+                        rows::Taken::Truncated(head) => return Ok(Taken::Truncated(head.into())),
+                        rows::Taken::Broken => return Err(Error::OtherLog),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl From<objects::Head> for Beginning {
+    fn from(head: objects::Head) -> Self {
+        Self { floor: head.floor, snapshots: head.snapshots }
+    }
+}
+
+impl From<rows::RowHead> for Beginning {
+    fn from(head: rows::RowHead) -> Self {
+        Self { floor: head.kept.floor, snapshots: head.kept.snapshots }
+    }
+}

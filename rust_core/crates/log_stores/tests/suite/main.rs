@@ -1,0 +1,75 @@
+//! What every store of a shared log does, over a bucket and over PostgreSQL, undisturbed and through faults.
+#![forbid(unsafe_code)]
+
+mod behaviour;
+mod bucket;
+mod database;
+mod ground;
+mod proxy;
+mod refusals;
+mod takeovers;
+
+use bucket::{Bucket, Faults};
+use database::Database;
+use ground::{Ground, Random};
+
+#[tokio::test]
+async fn objects_behave() {
+    let bucket = Bucket::start(Faults::None).await;
+    behaviour::all(&Ground::bucket(bucket.port)).await;
+}
+
+#[tokio::test]
+async fn objects_are_refused_with_a_reason() {
+    refusals::of_objects().await;
+}
+
+/// A server starts slowly, so one serves all tests of rows.
+#[tokio::test]
+async fn rows_behave() {
+    let Some(database) = Database::start().await else { return };
+    behaviour::all(&database.ground()).await;
+    refusals::of_rows(&database).await;
+    refusals::a_commit_with_a_warning_is_not_durable(&database).await;
+    for seed in seeds() {
+        let proxy = proxy::start(database.port, seed).await;
+        takeovers::run(&database.ground().through(proxy), "proxied", seed).await;
+    }
+}
+
+#[tokio::test]
+async fn takeovers_lose_nothing_when_a_bucket_fails() {
+    for seed in seeds() {
+        let bucket = Bucket::start(Faults::Seeded(seed)).await;
+        takeovers::run(&Ground::bucket(bucket.port), "faulty", seed).await;
+    }
+}
+
+#[tokio::test]
+async fn takeovers_lose_nothing_when_connections_to_a_bucket_are_cut() {
+    for seed in seeds() {
+        let bucket = Bucket::start(Faults::None).await;
+        let proxy = proxy::start(bucket.port, seed).await;
+        takeovers::run(&Ground::bucket(proxy), "proxied", seed).await;
+    }
+}
+
+/// `ORCAS_LOG_URL` names a store that somebody else runs, with `LOG` in place of the name of a log. The variables of AWS
+/// clients have its keys.
+#[tokio::test]
+async fn another_store_behaves() {
+    if let Ok(url) = std::env::var("ORCAS_LOG_URL") {
+        let ground = Ground { url: url.leak(), port: 0 };
+        behaviour::all(&ground).await;
+        takeovers::run(&ground, "another", Random::from_the_system()).await;
+    }
+}
+
+/// One, and more if everything is to be run. `ORCAS_LOG_SEED` repeats one.
+fn seeds() -> Vec<u64> {
+    if let Ok(seed) = std::env::var("ORCAS_LOG_SEED") {
+        return vec![seed.parse().expect("ORCAS_LOG_SEED is a number")];
+    }
+    let runs = if std::env::var("ORCAS_SHARE").is_ok_and(|share| share != "1") { 1 } else { 3 };
+    (0..runs).map(|_| Random::from_the_system()).collect()
+}

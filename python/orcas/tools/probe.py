@@ -103,7 +103,7 @@ class Probe:
         """
         self._begin()
         self._until = time.monotonic() + _SECONDS_MAX
-        checks = (
+        checks: tuple[Callable[[], None], ...] = (
             lambda: self._creates("taken"), lambda: self._creates("free"), self._swaps,
             lambda: self._races("created", swap=False), lambda: self._races("swapped", swap=True),
             lambda: self._visible(self._reads), lambda: self._visible(self._list), lambda: self._creates("deleted"),

@@ -15,7 +15,7 @@ use crate::patience::Patience;
 use crate::rows::Session;
 
 /// Appends to a log that this node has taken, until another node takes it. After any error but `TooLarge` and `Floor`, the
-/// owner is over: what has become of its last batch, the log says when it is read.
+/// owner is over: what has become of its last batch, the log says when it is read. It is to be renewed every few seconds.
 pub struct Owner {
     term: Term,
     largest_batch: usize,
@@ -24,15 +24,20 @@ pub struct Owner {
     over: Arc<OnceLock<Error>>,
 }
 
+/// What the head is to be.
+enum Wish {
+    /// As it is: only the change counts.
+    Renewed,
+    Kept {
+        snapshots: Vec<Snapshot>,
+        floor: Position,
+        fences: Vec<Position>,
+    },
+}
+
 struct Request<T, R> {
     what: T,
     reply: oneshot::Sender<Result<R, Error>>,
-}
-
-struct Wish {
-    snapshots: Vec<Snapshot>,
-    floor: Position,
-    fences: Vec<Position>,
 }
 
 /// Where a task appends.
@@ -70,6 +75,11 @@ impl Owner {
         self.term
     }
 
+    /// Why the owner is over, once a call has shown that it is, also one whose future was dropped.
+    pub fn over(&self) -> Option<Error> {
+        self.over.get().cloned()
+    }
+
     /// Where a copy is that ends with the batch, once the batch is durable. Batches are appended in the order of these
     /// calls. If the future is dropped, the batch may be appended all the same.
     pub async fn append(&self, batch: Bytes) -> Result<Cursor, Error> {
@@ -84,7 +94,13 @@ impl Owner {
     /// durable when this returns: snapshots that it does not name may be deleted then. Those that it names are in the
     /// store, and `fences` are all fences below the floor.
     pub async fn keep(&self, snapshots: Vec<Snapshot>, floor: Position, fences: Vec<Position>) -> Result<(), Error> {
-        self.ask(&self.wishes, Wish { snapshots, floor, fences }).await
+        self.ask(&self.wishes, Wish::Kept { snapshots, floor, fences }).await
+    }
+
+    /// Changes the head, and nothing that it says. An owner of objects that was replaced may append for a while, and
+    /// keep the next owner reading, until a change of the head tells it.
+    pub async fn renew(&self) -> Result<(), Error> {
+        self.ask(&self.wishes, Wish::Renewed).await
     }
 
     async fn ask<T, R>(&self, task: &mpsc::Sender<Request<T, R>>, what: T) -> Result<R, Error> {
@@ -175,14 +191,18 @@ async fn change_all(
     deadline: Duration,
 ) {
     while let Some(Request { what, reply }) = wished.recv().await {
-        let (from, below) = (head.floor(), what.floor);
-        if below < from || below > floor(&what.snapshots) {
+        let (found, from) = head.kept();
+        let (snapshots, below) = match &what {
+            Wish::Renewed => (found, from),
+            Wish::Kept { snapshots, floor, .. } => (snapshots.clone(), *floor),
+        };
+        if below < from || below > floor(&snapshots) {
             let _ = reply.send(Err(Error::Floor));
             continue;
         }
         let changed = match over.get() {
             Some(error) => Err(error.clone()),
-            None => head.change(what.snapshots, below, Patience::new(deadline)).await,
+            None => head.change(snapshots, below, Patience::new(deadline)).await,
         };
         if let Err(error) = &changed {
             let _ = over.set(error.clone());
@@ -192,15 +212,18 @@ async fn change_all(
         if !is_done {
             return;
         }
-        head.remove(from, below, &what.fences, Patience::new(deadline)).await;
+        if let Wish::Kept { fences, .. } = what {
+            head.remove(from, below, &fences, Patience::new(deadline)).await;
+        }
     }
 }
 
 impl Head {
-    fn floor(&self) -> Position {
+    /// The snapshots that it names, and the floor.
+    fn kept(&self) -> (Vec<Snapshot>, Position) {
         match self {
-            Self::Objects { head, .. } => head.head.floor,
-            Self::Rows { kept, .. } => kept.floor,
+            Self::Objects { head: Tagged { head, .. }, .. } => (head.snapshots.clone(), head.floor),
+            Self::Rows { kept, .. } => (kept.snapshots.clone(), kept.floor),
         }
     }
 

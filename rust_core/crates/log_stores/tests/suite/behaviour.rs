@@ -12,6 +12,7 @@ pub async fn all(ground: &Ground) {
     println!("behaviour of {}", ground.url);
     what_is_appended_is_read_in_order(&ground.open("order").await).await;
     an_owner_that_was_replaced_appends_nothing(&ground.open("fenced").await).await;
+    an_owner_learns_from_a_renewal_that_it_was_replaced(&ground.open("renewed").await).await;
     a_dropped_future_loses_no_place(&ground.open("dropped").await).await;
     reading_goes_on_after_a_future_was_dropped(&ground.open("reading").await).await;
     a_log_is_truncated_below_a_snapshot(&ground.open("truncated").await).await;
@@ -110,6 +111,27 @@ async fn an_owner_that_was_replaced_appends_nothing(store: &LogStore) {
     assert_eq!(third.term(), 3);
     assert_eq!(second.keep(Vec::new(), 0, Vec::new()).await, Err(Error::Fenced(3)));
     assert_eq!(read(store).await, ["first", "second"]);
+}
+
+async fn an_owner_learns_from_a_renewal_that_it_was_replaced(store: &LogStore) {
+    let (first, mut copy) = owner(store).await;
+    first.append(Bytes::from_static(b"first")).await.expect("it is appended");
+    copy.follow(store).await.expect("it is read");
+    let snapshot = Snapshot { at: copy.cursor, term: first.term() };
+    assert_eq!(first.keep(vec![snapshot], 1, vec![0]).await, Ok(()));
+    for _ in 0..3 {
+        assert_eq!(first.renew().await, Ok(()));
+    }
+    assert_eq!(first.over(), None);
+    let second = copy.take(store).await.expect("the log is taken").expect("nobody else takes it");
+    assert_eq!(first.renew().await, Err(Error::Fenced(2)));
+    assert_eq!(first.over(), Some(Error::Fenced(2)));
+    assert_eq!(first.append(Bytes::from_static(b"late")).await, Err(Error::Fenced(2)));
+    // The head says what it said before.
+    assert_eq!(second.keep(vec![snapshot], 0, Vec::new()).await, Err(Error::Floor));
+    let beginning = Beginning { floor: 1, snapshots: vec![snapshot] };
+    assert_eq!(Replica::default().follow(store).await, Ok(Some(beginning)));
+    assert_eq!((second.renew().await, second.over()), (Ok(()), None));
 }
 
 async fn a_dropped_future_loses_no_place(store: &LogStore) {

@@ -70,13 +70,13 @@ fn check(ledger: &[(Term, u64, Bytes)], taken: &[(Term, Vec<Bytes>)], copy: &Rep
     println!("{} acknowledged, {} in the log, {} owners", ledger.len(), log.len(), taken.len());
 }
 
-/// Appends until another node has the log. The copy stays as it was when the node began. The owner changes the head now
-/// and then: with objects it could otherwise append as fast as another node reads, which would never come to the end.
+/// Appends until another node has the log. The copy stays as it was when the node began. The owner is renewed now and
+/// then: with objects it could otherwise append as fast as another node reads, which would never come to the end.
 async fn write(owner: Owner, copy: Replica, ledger: Ledger, seed: u64) -> Replica {
     let mut random = Random(seed);
     for number in 0.. {
         if number % 16 == 15 {
-            match owner.keep(Vec::new(), 0, Vec::new()).await {
+            match owner.renew().await {
                 Ok(()) => {}
                 Err(Error::Fenced(_)) => break,
                 Err(error) => panic!("an owner is told {error}"),

@@ -27,6 +27,8 @@ pub enum Mistake {
     ContentDeletedBeforeItsEntry,
     /// Content that the owner itself is about to name counts as an orphan.
     ContentOfTheCurrentTermRemoved,
+    /// An owner that finds another one in the head writes its own again, under the condition that it has just read.
+    HeadTakenBack,
     /// Entries go although another node has taken the log before the head had the new floor.
     CollectedAfterALostRace,
     /// The floor is above what the older of two snapshots needs.

@@ -208,6 +208,13 @@ impl Node {
         }
     }
 
+    pub fn renew(&mut self) {
+        if let Role::Owner { head, .. } = &self.role {
+            let change = Change::new(head.clone(), |_| {});
+            self.tidying = Some(Tidying::Head { change, deletions: VecDeque::new() });
+        }
+    }
+
     pub fn collect(&mut self) {
         self.tidying = Some(Tidying::List);
     }
@@ -442,6 +449,15 @@ impl Node {
             }
             (Tidying::Head { mut change, deletions }, answer) => {
                 let reply = if let Some(Answer::Log(reply)) = answer { reply } else { Reply::Unknown };
+                let another = match &reply {
+                    Reply::Head(Some(found)) if found.head.term > term => Some(found.tag.clone()),
+                    _ => None,
+                };
+                if let (Some(Mistake::HeadTakenBack), Some(tag)) = (mistake, another) {
+                    let change = Change::new(Tagged { tag, ..head }, |_| {});
+                    self.tidying = Some(Tidying::Head { change, deletions });
+                    return None;
+                }
                 match change.reply(&reply) {
                     None => self.tidying = Some(Tidying::Head { change, deletions }),
                     Some(Changed::Done(head)) => {

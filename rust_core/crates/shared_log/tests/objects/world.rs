@@ -20,6 +20,8 @@ pub struct Bounds {
     pub retires: u8,
     pub takes: u8,
     pub truncations: u8,
+    /// Changes of the head that leave it as it is.
+    pub renewals: u8,
     pub collections: u8,
     pub reads: u8,
     pub crashes: u8,
@@ -85,6 +87,7 @@ pub enum Action {
     Write(u8),
     Retire(u8),
     Truncate(u8),
+    Renew(u8),
     Collect(u8),
     Take(u8),
     Read(u8),
@@ -233,6 +236,7 @@ impl Model for Protocol {
             add(state.left.writes, is_owner && free, Action::Write(number));
             add(state.left.retires, is_owner && free, Action::Retire(number));
             add(state.left.truncations, is_owner && !node.is_busy(Line::Tidying), Action::Truncate(number));
+            add(state.left.renewals, is_owner && !node.is_busy(Line::Tidying), Action::Renew(number));
             add(state.left.collections, is_owner && !node.is_busy(Line::Tidying), Action::Collect(number));
             add(state.left.takes, free && node.role == Role::Follower, Action::Take(number));
             add(state.left.reads, free && node.role == Role::Follower, Action::Read(number));
@@ -279,6 +283,11 @@ impl Model for Protocol {
             Action::Truncate(node) => {
                 next.left.truncations -= 1;
                 next.nodes[usize::from(node)].truncate();
+                asks = Some(node);
+            }
+            Action::Renew(node) => {
+                next.left.renewals -= 1;
+                next.nodes[usize::from(node)].renew();
                 asks = Some(node);
             }
             Action::Collect(node) => {

@@ -22,6 +22,7 @@ const NONE: Bounds = Bounds {
     strays: 0,
     follows: 0,
     truncations: 0,
+    renewals: 0,
 };
 
 #[test]
@@ -35,6 +36,8 @@ fn every_promise_is_kept() {
         (2, Bounds { writes: 2, truncations: 3, timeouts: 1, ..NONE }),
         (2, Bounds { writes: 1, follows: 2, warnings: 1, failovers: 1, strays: 1, ..NONE }),
         (2, Bounds { writes: 1, takes: 1, truncations: 2, ..NONE }),
+        (2, Bounds { writes: 1, takes: 1, renewals: 2, timeouts: 1, ..NONE }),
+        (2, Bounds { writes: 1, truncations: 2, renewals: 1, timeouts: 1, ..NONE }),
     ];
     let large = [
         (3, Bounds { writes: 2, takes: 2, timeouts: 2, crashes: 1, ..NONE }),
@@ -42,6 +45,8 @@ fn every_promise_is_kept() {
         (2, Bounds { writes: 2, takes: 2, truncations: 2, follows: 1, timeouts: 1, ..NONE }),
         (2, Bounds { writes: 2, takes: 1, truncations: 2, warnings: 1, failovers: 1, ..NONE }),
         (3, Bounds { writes: 2, takes: 1, truncations: 1, follows: 1, crashes: 1, ..NONE }),
+        (2, Bounds { writes: 1, takes: 2, truncations: 1, renewals: 2, timeouts: 1, ..NONE }),
+        (2, Bounds { writes: 1, takes: 1, renewals: 2, warnings: 1, failovers: 1, ..NONE }),
     ];
     let (mut all, mut reached) = (0, BTreeSet::new());
     for (nodes, bounds) in small.into_iter().chain(large.into_iter().filter(|_| share == 1)) {

@@ -50,6 +50,8 @@ pub struct Bounds {
     pub follows: u8,
     /// Snapshots, each with the floor that it allows.
     pub truncations: u8,
+    /// Changes of the head that leave it as it is.
+    pub renewals: u8,
 }
 
 pub struct Protocol {
@@ -336,6 +338,7 @@ pub enum Action {
     Take(u8),
     Follow(u8),
     Truncate(u8),
+    Renew(u8),
     Crash(u8),
     FailOver,
     Stray {
@@ -377,6 +380,12 @@ impl State {
                 self.flights.push(Flight { to: None, statement, checked: false });
             }
         }));
+    }
+
+    fn renew(&mut self, number: u8) {
+        if let Role::Owner { term, kept, change, .. } = &mut self.nodes[usize::from(number)].role {
+            *change = Some(Change::new(*term, kept, |_| {}));
+        }
     }
 
     fn act(&mut self, number: u8, outcome: Outcome) {
@@ -507,6 +516,9 @@ impl Model for Protocol {
                     if change.is_none() && state.left.truncations > 0 {
                         actions.push(Action::Truncate(node.number));
                     }
+                    if change.is_none() && state.left.renewals > 0 {
+                        actions.push(Action::Renew(node.number));
+                    }
                     (true, append.is_none())
                 }
                 role => (false, *role == Role::Follower),
@@ -581,6 +593,11 @@ impl Model for Protocol {
             Action::Truncate(number) => {
                 next.left.truncations -= 1;
                 next.truncate(number, self.mistake);
+                next.ask(number);
+            }
+            Action::Renew(number) => {
+                next.left.renewals -= 1;
+                next.renew(number);
                 next.ask(number);
             }
             Action::Crash(number) => {

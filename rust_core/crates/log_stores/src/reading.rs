@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use orcas_shared_log::objects::{self, Reply};
-use orcas_shared_log::rows::{self, Answer};
+use orcas_shared_log::objects::{self, Call, Reply};
+use orcas_shared_log::rows::{self, Answer, Statement};
 use orcas_shared_log::{Cursor, Entry, EntryId, NodeId, Position, Snapshot, Term};
 
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::objects::Objects;
 use crate::owner::{Head, Log, Owner, unique};
 use crate::patience::Patience;
@@ -90,6 +90,36 @@ impl Follower {
 
     fn new(following: Following, cursor: Cursor, deadline: Duration) -> Self {
         Self { following, found: Found::new(cursor), is_at_the_end: false, deadline }
+    }
+
+    /// Whether there seems to be something new, by one read: `next` changes the head of a database, or asks a bucket
+    /// twice. It proves nothing, for a database that was replaced may answer; nor does it repeat a call that fails.
+    pub async fn glance(&mut self) -> Result<bool, Error> {
+        if !self.found.entries.is_empty() || self.is_at_the_end {
+            return Ok(true);
+        }
+        match &mut self.following {
+            Following::Objects(objects, follow) => {
+                let call = follow.call();
+                if call != Call::ReadEntry(self.found.cursor.next) {
+                    return Ok(true);
+                }
+                let reply = objects.call(&call).await.map_err(Fault::at_the_start)?;
+                if reply == Reply::Entry(None) {
+                    return Ok(false);
+                }
+                // What was found is not read again.
+                if let objects::Followed::Entry(entry) = follow.reply(&reply) {
+                    self.found.entries.push_back(entry);
+                }
+                Ok(true)
+            }
+            Following::Rows(session, _) => {
+                let answer = session.run(&Statement::ReadHead, &Patience::new(self.deadline)).await;
+                let answer = answer.map_err(Fault::at_the_start)?;
+                Ok(!matches!(answer, Answer::Head(head) if head.ends(self.found.cursor)))
+            }
+        }
     }
 
     pub async fn next(&mut self) -> Result<Read, Error> {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use orcas_log_stores::{Beginning, Error, LogStore, Owner, Read, Taken};
 use orcas_shared_log::{Cursor, Entry, EntryId, Position, Snapshot};
 
+use crate::database::Database;
 use crate::ground::Ground;
 
 pub async fn all(ground: &Ground) {
@@ -14,6 +15,7 @@ pub async fn all(ground: &Ground) {
     an_owner_that_was_replaced_appends_nothing(&ground.open("fenced").await).await;
     an_owner_learns_from_a_renewal_that_it_was_replaced(&ground.open("renewed").await).await;
     a_dropped_future_loses_no_place(&ground.open("dropped").await).await;
+    a_glance_says_whether_there_is_more(&ground.open("glances").await).await;
     reading_goes_on_after_a_future_was_dropped(&ground.open("reading").await).await;
     a_log_is_truncated_below_a_snapshot(&ground.open("truncated").await).await;
     a_copy_of_another_log_is_noticed(&ground.open("other").await).await;
@@ -152,6 +154,53 @@ async fn a_dropped_future_loses_no_place(store: &LogStore) {
     let found = read(store).await;
     let expected: Vec<_> = (0..20).flat_map(|number| [format!("dropped {number}"), format!("kept {number}")]).collect();
     assert_eq!(found, expected);
+}
+
+async fn a_glance_says_whether_there_is_more(store: &LogStore) {
+    let (owner, mut copy) = owner(store).await;
+    let mut follower = store.follow(copy.cursor);
+    assert_eq!(follower.next().await, Ok(Read::End));
+    for _ in 0..3 {
+        assert_eq!(follower.glance().await, Ok(false));
+    }
+    let mut expected = Vec::new();
+    for number in 0..5 {
+        let batch = Bytes::from(format!("{number}"));
+        owner.append(batch.clone()).await.expect("it is appended");
+        expected.push(batch);
+        if number % 2 == 0 {
+            continue;
+        }
+        // A second glance forgets nothing.
+        assert_eq!((follower.glance().await, follower.glance().await), (Ok(true), Ok(true)));
+        while let Read::Entry(position, entry) = follower.next().await.expect("it is read") {
+            copy.apply(position, entry);
+        }
+        assert_eq!(copy.batches(), expected);
+        assert_eq!(follower.glance().await, Ok(false));
+    }
+    // A fence of another owner, where the log has some, is no less than a batch.
+    let mut other = copy.clone();
+    let owner = other.take(store).await.expect("the log is taken").expect("nobody else takes it");
+    owner.append(Bytes::from_static(b"last")).await.expect("it is appended");
+    assert_eq!(follower.glance().await, Ok(true));
+    while let Read::Entry(position, entry) = follower.next().await.expect("it is read") {
+        copy.apply(position, entry);
+    }
+    assert_eq!(copy.batches().last().map(|batch| &batch[..]), Some(&b"last"[..]));
+}
+
+/// What `next` does at the end of a log of rows, and a glance does not.
+pub async fn a_glance_changes_no_row(database: &Database) {
+    let store = database.ground().open("glanced").await;
+    let (_owner, copy) = owner(&store).await;
+    let mut follower = store.follow(copy.cursor);
+    let version = "SELECT xmin::text::int8 FROM glanced_head";
+    let before = database.count(version).await;
+    assert_eq!(follower.glance().await, Ok(false));
+    assert_eq!(database.count(version).await, before);
+    assert_eq!(follower.next().await, Ok(Read::End));
+    assert_ne!(database.count(version).await, before);
 }
 
 async fn reading_goes_on_after_a_future_was_dropped(store: &LogStore) {

@@ -29,6 +29,7 @@ async fn objects_are_refused_with_a_reason() {
 async fn rows_behave() {
     let Some(database) = Database::start().await else { return };
     behaviour::all(&database.ground()).await;
+    behaviour::a_glance_changes_no_row(&database).await;
     refusals::of_rows(&database).await;
     refusals::a_commit_with_a_warning_is_not_durable(&database).await;
     for seed in seeds() {

@@ -17,7 +17,7 @@ pub struct RowHead {
 
 impl RowHead {
     /// Whether a copy has everything.
-    pub(super) fn ends(&self, cursor: Cursor) -> bool {
+    pub fn ends(&self, cursor: Cursor) -> bool {
         cursor == Cursor { next: self.next, last: self.last }
     }
 

@@ -1,5 +1,6 @@
 //! The owner's side of a log: two tasks, one for appends and one for the head, that live on when a caller gives up.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,13 +10,13 @@ use orcas_shared_log::rows::{self, Answer, Kept, Statement};
 use orcas_shared_log::{Appended, Cursor, Entry, EntryId, Position, Snapshot, Term, floor};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::objects::Objects;
 use crate::patience::Patience;
 use crate::rows::Session;
 
 /// Appends to a log that this node has taken, until another node takes it. After any error but `TooLarge` and `Floor`, the
-/// owner is over: what has become of its last batch, the log says when it is read. It is to be renewed every few seconds.
+/// owner is over: what has become of its last batch, the log says when it is read. Its node renews it every few seconds.
 pub struct Owner {
     term: Term,
     largest_batch: usize,
@@ -90,9 +91,9 @@ impl Owner {
         self.ask(&self.batches, batch).await
     }
 
-    /// Changes what the head says of snapshots and the floor, then deletes the entries below the floor. The change is
-    /// durable when this returns: snapshots that it does not name may be deleted then. Those that it names are in the
-    /// store, and `fences` are all fences below the floor.
+    /// Changes what the head says of snapshots and the floor, and begins to delete the entries below the floor. The
+    /// change is durable when this returns: snapshots that it does not name may be deleted then. Those that it names are
+    /// in the store, and `fences` are all fences below the floor.
     pub async fn keep(&self, snapshots: Vec<Snapshot>, floor: Position, fences: Vec<Position>) -> Result<(), Error> {
         self.ask(&self.wishes, Wish::Kept { snapshots, floor, fences }).await
     }
@@ -190,7 +191,15 @@ async fn change_all(
     over: Arc<OnceLock<Error>>,
     deadline: Duration,
 ) {
-    while let Some(Request { what, reply }) = wished.recv().await {
+    let mut removal = None;
+    loop {
+        // Nothing waits for a removal. A call that is given up is made again.
+        let request = tokio::select! {
+            biased;
+            request = wished.recv() => request,
+            () = head.remove(&mut removal, deadline), if removal.is_some() => continue,
+        };
+        let Some(Request { what, reply }) = request else { return };
         let (found, from) = head.kept();
         let (snapshots, below) = match &what {
             Wish::Renewed => (found, from),
@@ -213,7 +222,36 @@ async fn change_all(
             return;
         }
         if let Wish::Kept { fences, .. } = what {
-            head.remove(from, below, &fences, Patience::new(deadline)).await;
+            removal = Some(Removal { below, fences, from: 0, found: VecDeque::new() });
+        }
+    }
+}
+
+/// The deletion of the entries below a floor. What is left when it fails or is given up is in nobody's way, and goes at
+/// the next truncation.
+struct Removal {
+    below: Position,
+    fences: Vec<Position>,
+    /// What was not listed yet.
+    from: Position,
+    /// What was listed and not deleted yet.
+    found: VecDeque<Position>,
+}
+
+impl Removal {
+    async fn run(&mut self, objects: &Objects) -> Result<(), Fault> {
+        loop {
+            while let Some(position) = self.found.front() {
+                objects.remove(*position).await?;
+                self.found.pop_front();
+            }
+            if self.from >= self.below {
+                return Ok(());
+            }
+            let listed = objects.list(self.from).await?;
+            let behind = listed.iter().max().map(|last| last + 1).filter(|behind| *behind > self.from);
+            self.from = behind.unwrap_or(self.below);
+            self.found.extend(removable(listed, self.below, &self.fences));
         }
     }
 }
@@ -272,22 +310,21 @@ impl Head {
         }
     }
 
-    /// Deletes what the floor allows, as far as that succeeds: what is left is in nobody's way.
-    async fn remove(&mut self, from: Position, below: Position, fences: &[Position], mut patience: Patience) {
-        match self {
-            Self::Objects { objects, .. } => {
-                for position in removable(from, below, fences) {
-                    while let Err(fault) = objects.remove(position).await {
-                        if patience.reply(Err(fault), ()).await.is_err() {
-                            return;
-                        }
-                    }
+    /// Deletes what the floor allows, as far as that succeeds.
+    async fn remove(&mut self, removal: &mut Option<Removal>, deadline: Duration) {
+        let mut patience = Patience::new(deadline);
+        while let Some(removal) = removal {
+            let removed = match self {
+                Self::Objects { objects, .. } => removal.run(objects).await,
+                Self::Rows { session, .. } => {
+                    session.run(&Statement::Remove { below: removal.below }, &patience).await.map(|_| ())
                 }
-            }
-            Self::Rows { session, .. } => {
-                let _ = session.run(&Statement::Remove { below }, &patience).await;
+            };
+            if removed.is_ok() || patience.reply(removed, ()).await.is_err() {
+                break;
             }
         }
+        *removal = None;
     }
 }
 

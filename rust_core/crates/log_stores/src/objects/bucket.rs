@@ -21,8 +21,10 @@ const LONGEST_RESPONSE: usize = LARGEST_BATCH + OVERHEAD;
 pub(super) struct Bucket {
     http: Http,
     region: String,
-    /// Bucket and prefix as in a request line, with a slash at the end.
-    root: String,
+    /// As in a request line, with a slash before it.
+    bucket: String,
+    /// Of all keys: empty, or with a slash at its end.
+    prefix: String,
     credentials: Credentials,
     timeout: Duration,
 }
@@ -37,12 +39,11 @@ impl Bucket {
     pub(super) fn new(place: Place, options: &Options) -> Result<Self, Error> {
         let credentials = options.credentials.clone();
         let credentials = credentials.ok_or_else(|| Error::Credentials("there are no access keys".to_owned()))?;
-        let mut root = Vec::new();
-        percent_encode_into(&mut root, format!("/{}/{}", place.bucket, place.prefix).as_bytes(), true);
         Ok(Self {
             http: Http::new(place.host, place.tls, &options.authorities)?,
             region: place.region,
-            root: lossy_text(&root).into_owned(),
+            bucket: format!("/{}", place.bucket),
+            prefix: place.prefix,
             credentials,
             timeout: options.call_timeout,
         })
@@ -50,7 +51,7 @@ impl Bucket {
 
     /// The object and its ETag. A 404 without the code of S3 proves nothing: a proxy may have sent it.
     pub(super) async fn get(&self, key: &str) -> Result<Option<(Bytes, String)>, Fault> {
-        let response = self.call("GET", key, None, Bytes::new()).await?;
+        let response = self.call("GET", &self.path(key), "", None, Bytes::new()).await?;
         match (response.status, response.code()) {
             (StatusCode::OK, _) => {
                 let tag = response.tag()?;
@@ -67,7 +68,7 @@ impl Bucket {
             Condition::Absent => ("if-none-match", "*"),
             Condition::Tag(tag) => ("if-match", tag),
         };
-        let response = self.call("PUT", key, Some(condition), body).await?;
+        let response = self.call("PUT", &self.path(key), "", Some(condition), body).await?;
         match response.status {
             StatusCode::OK => response.tag().map(Some),
             StatusCode::PRECONDITION_FAILED | StatusCode::CONFLICT => Ok(None),
@@ -78,18 +79,36 @@ impl Bucket {
     }
 
     pub(super) async fn delete(&self, key: &str) -> Result<(), Fault> {
-        let response = self.call("DELETE", key, None, Bytes::new()).await?;
+        let response = self.call("DELETE", &self.path(key), "", None, Bytes::new()).await?;
         if response.status.is_success() { Ok(()) } else { Err(response.fault()) }
+    }
+
+    /// At most a thousand keys of one folder, those behind the key `after`. Each is what follows the last slash.
+    pub(super) async fn list(&self, folder: &str, after: &str) -> Result<Vec<String>, Fault> {
+        let value = |key: &str| encoded(&format!("{}{key}", self.prefix), false);
+        let query = format!("list-type=2&prefix={}&start-after={}", value(folder), value(after));
+        let response = self.call("GET", &self.bucket, &query, None, Bytes::new()).await?;
+        let text = std::str::from_utf8(&response.body).unwrap_or_default();
+        if response.status != StatusCode::OK || !text.contains("<ListBucketResult") {
+            return Err(response.fault());
+        }
+        let keys = text.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next()?.rsplit('/').next());
+        Ok(keys.map(str::to_owned).collect())
+    }
+
+    fn path(&self, key: &str) -> String {
+        format!("{}/{}", self.bucket, encoded(&format!("{}{key}", self.prefix), true))
     }
 
     async fn call(
         &self,
         method: &str,
-        key: &str,
+        path: &str,
+        query: &str,
         condition: Option<(&str, &str)>,
         body: Bytes,
     ) -> Result<Response, Fault> {
-        let request = self.request(method, key, condition, body).map_err(Fault::Unknown)?;
+        let request = self.request(method, path, query, condition, body).map_err(Fault::Unknown)?;
         match tokio::time::timeout(self.timeout, self.http.send(request, LONGEST_RESPONSE)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(Fault::Unknown(error.to_string())),
@@ -101,7 +120,8 @@ impl Bucket {
     fn request(
         &self,
         method: &str,
-        key: &str,
+        path: &str,
+        query: &str,
         condition: Option<(&str, &str)>,
         body: Bytes,
     ) -> Result<Request<Whole>, String> {
@@ -109,20 +129,30 @@ impl Bucket {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let signer = Signer::new(access_key, secret_key.as_bytes(), &self.region, now.cast_signed());
         let signer = signer.ok_or("the system clock is wrong")?;
-        let path = format!("{}{key}", self.root);
         let token = session_token.as_deref().map(|token| ("x-amz-security-token", token));
         let headers: Vec<_> =
             [Some(("host", self.http.host.as_str())), condition, token].into_iter().flatten().collect();
         let list: Vec<_> = headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
-        let head =
-            RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: b"", headers: Headers::new(&list) };
+        let head = RequestHead {
+            method: method.as_bytes(),
+            path: path.as_bytes(),
+            query: query.as_bytes(),
+            headers: Headers::new(&list),
+        };
         let signed = signer.sign_request(&head, &sha256_hex(&body)).map_err(|error| error.to_string())?;
-        let mut request = Request::builder().method(method).uri(&path);
+        let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+        let mut request = Request::builder().method(method).uri(target);
         for (name, value) in headers.into_iter().chain(signed.iter().map(|(name, value)| (*name, value.as_str()))) {
             request = request.header(name, value);
         }
         request.body(Whole(body)).map_err(|error| error.to_string())
     }
+}
+
+fn encoded(text: &str, is_path: bool) -> String {
+    let mut out = Vec::new();
+    percent_encode_into(&mut out, text.as_bytes(), is_path);
+    lossy_text(&out).into_owned()
 }
 
 impl Response {

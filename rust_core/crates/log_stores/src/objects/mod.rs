@@ -16,6 +16,8 @@ use bucket::{Bucket, Condition};
 pub(crate) use bucket::LARGEST_BATCH;
 
 const HEAD: &str = "head";
+const FOLDER: &str = "log/";
+const DIGITS: usize = 20;
 
 pub(crate) struct Objects {
     bucket: Bucket,
@@ -55,13 +57,20 @@ impl Objects {
         })
     }
 
+    /// Positions from this one on at which entries are: some, and none if there are no more.
+    pub(crate) async fn list(&self, from: Position) -> Result<Vec<Position>, Fault> {
+        let after = from.checked_sub(1).map_or(FOLDER.to_owned(), name);
+        let names = self.bucket.list(FOLDER, &after).await?;
+        Ok(names.iter().filter(|name| name.len() == DIGITS).filter_map(|name| name.parse().ok()).collect())
+    }
+
     pub(crate) async fn remove(&self, position: Position) -> Result<(), Fault> {
         self.bucket.delete(&name(position)).await
     }
 }
 
 fn name(position: Position) -> String {
-    format!("log/{position:020}")
+    format!("{FOLDER}{position:0DIGITS$}")
 }
 
 fn read_head(bytes: &[u8], tag: String) -> Result<Tagged, Error> {

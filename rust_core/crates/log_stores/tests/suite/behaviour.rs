@@ -248,7 +248,6 @@ async fn a_log_is_truncated_below_a_snapshot(store: &LogStore) {
     assert!(
         matches!(store.take(behind.cursor).unwrap().next().await, Ok(Taken::Truncated(found)) if found == beginning)
     );
-    // The second change waits until the first one's entries are deleted.
     assert_eq!(owner.keep(vec![snapshot], copy.cursor.next, fences).await, Ok(()));
     owner.append(Bytes::from_static(b"after")).await.expect("it is appended");
     let mut loaded = Replica { cursor: snapshot.at, entries: Vec::new() };

@@ -18,6 +18,8 @@ pub enum Faults {
     Always(&'static str),
     /// Requests are read and not answered.
     Silent,
+    /// Nothing can be deleted.
+    NoDeletes,
 }
 
 pub struct Bucket {
@@ -76,6 +78,9 @@ impl Bucket {
 impl State {
     fn apply(&self, request: &Request) -> Response {
         let mut objects = self.objects.lock();
+        if let Some((_, query)) = request.path.split_once('?') {
+            return ("200 OK", None, list(&objects, query));
+        }
         let found = objects.get(&request.path);
         match request.method.as_str() {
             "GET" => match found {
@@ -109,6 +114,8 @@ impl State {
             Faults::Seeded(_) => self.random.lock().below(40),
             Faults::Always(status) => return Some((status, None, Vec::new())),
             Faults::Silent => return None,
+            Faults::NoDeletes if request.method == "DELETE" => return None,
+            Faults::NoDeletes => u64::MAX,
         };
         match fault {
             // Lost before it arrives.
@@ -144,6 +151,15 @@ impl State {
             _ => Some(self.apply(&request)),
         }
     }
+}
+
+/// Three keys at a time.
+fn list(objects: &BTreeMap<String, (Vec<u8>, String)>, query: &str) -> Vec<u8> {
+    let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)).unwrap_or_default();
+    let [prefix, after] = ["prefix=", "start-after="].map(|name| format!("/logs/{}", value(name).replace("%2F", "/")));
+    let keys = objects.keys().filter(|key| key.starts_with(&prefix) && **key > after).take(3);
+    let keys: String = keys.map(|key| format!("<Contents><Key>{}</Key></Contents>", &key["/logs/".len()..])).collect();
+    format!("<ListBucketResult>{keys}</ListBucketResult>").into_bytes()
 }
 
 async fn serve(stream: TcpStream, state: Arc<State>) {

@@ -8,6 +8,7 @@ mod ground;
 mod proxy;
 mod refusals;
 mod takeovers;
+mod truncation;
 
 use bucket::{Bucket, Faults};
 use database::Database;
@@ -22,6 +23,16 @@ async fn objects_behave() {
 #[tokio::test]
 async fn objects_are_refused_with_a_reason() {
     refusals::of_objects().await;
+}
+
+#[tokio::test]
+async fn a_truncation_leaves_fences() {
+    truncation::leaves_fences().await;
+}
+
+#[tokio::test]
+async fn a_truncation_keeps_nobody_waiting() {
+    truncation::keeps_nobody_waiting().await;
 }
 
 /// A server starts slowly, so one serves all tests of rows.

@@ -85,9 +85,17 @@ pub enum Writing {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Tidying {
     Snapshot(Snapshot, Replica),
-    Head { change: Change, deletions: VecDeque<Request> },
+    Head { change: Change, gives_up: Option<GivenUp> },
+    ListEntries(GivenUp),
     Delete(VecDeque<Request>),
     List,
+}
+
+/// What may be deleted after a change of the head that is no renewal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GivenUp {
+    below: Position,
+    snapshots: Vec<Snapshot>,
 }
 
 /// A line of calls, each made when the one before it has been answered.
@@ -211,7 +219,7 @@ impl Node {
     pub fn renew(&mut self) {
         if let Role::Owner { head, .. } = &self.role {
             let change = Change::new(head.clone(), |_| {});
-            self.tidying = Some(Tidying::Head { change, deletions: VecDeque::new() });
+            self.tidying = Some(Tidying::Head { change, gives_up: None });
         }
     }
 
@@ -233,6 +241,7 @@ impl Node {
                 Tidying::Snapshot(snapshot, state) => Request::PutSnapshot(*snapshot, state.clone()),
                 Tidying::Head { change, .. } => Request::Log(change.call()),
                 Tidying::Delete(requests) => requests.front()?.clone(),
+                Tidying::ListEntries(_) => Request::ListEntries,
                 Tidying::List => Request::ListContent,
             });
         }
@@ -433,7 +442,6 @@ impl Node {
         match (self.tidying.take()?, answer) {
             (Tidying::Snapshot(snapshot, _), Some(_)) => {
                 let (snapshots, old) = retain(snapshot, &head.head.snapshots);
-                let from = head.head.floor;
                 let mut to = floor(&snapshots);
                 if mistake == Some(Mistake::FloorAboveTheOlderSnapshot) {
                     to = snapshot.at.next;
@@ -442,12 +450,10 @@ impl Node {
                     head.floor = to;
                     head.snapshots = snapshots;
                 });
-                let fences: &[_] = if mistake == Some(Mistake::FencesDeleted) { &[] } else { &self.replica.fences };
-                let entries = removable(from, to, fences).map(Request::DeleteEntry);
-                let deletions = entries.chain(old.into_iter().map(Request::DeleteSnapshot)).collect();
-                self.tidying = Some(Tidying::Head { change, deletions });
+                let gives_up = Some(GivenUp { below: to, snapshots: old });
+                self.tidying = Some(Tidying::Head { change, gives_up });
             }
-            (Tidying::Head { mut change, deletions }, answer) => {
+            (Tidying::Head { mut change, gives_up }, answer) => {
                 let reply = if let Some(Answer::Log(reply)) = answer { reply } else { Reply::Unknown };
                 let another = match &reply {
                     Reply::Head(Some(found)) if found.head.term > term => Some(found.tag.clone()),
@@ -455,21 +461,27 @@ impl Node {
                 };
                 if let (Some(Mistake::HeadTakenBack), Some(tag)) = (mistake, another) {
                     let change = Change::new(Tagged { tag, ..head }, |_| {});
-                    self.tidying = Some(Tidying::Head { change, deletions });
+                    self.tidying = Some(Tidying::Head { change, gives_up });
                     return None;
                 }
                 match change.reply(&reply) {
-                    None => self.tidying = Some(Tidying::Head { change, deletions }),
+                    None => self.tidying = Some(Tidying::Head { change, gives_up }),
                     Some(Changed::Done(head)) => {
                         self.role = Role::Owner { term, head };
-                        self.tidying = Some(Tidying::Delete(deletions)).filter(has_more);
+                        self.tidying = gives_up.map(Tidying::ListEntries);
                     }
                     Some(Changed::Fenced(_)) if mistake == Some(Mistake::CollectedAfterALostRace) => {
-                        self.tidying = Some(Tidying::Delete(deletions)).filter(has_more);
+                        self.tidying = gives_up.map(Tidying::ListEntries);
                     }
                     Some(Changed::Fenced(_)) => return self.fenced(),
                     Some(Changed::Broken) => return Some(Event::Broken),
                 }
+            }
+            (Tidying::ListEntries(GivenUp { below, snapshots }), Some(Answer::Entries(listed))) => {
+                let fences: &[_] = if mistake == Some(Mistake::FencesDeleted) { &[] } else { &self.replica.fences };
+                let entries = removable(listed, below, fences).map(Request::DeleteEntry);
+                let requests = entries.chain(snapshots.into_iter().map(Request::DeleteSnapshot)).collect();
+                self.tidying = Some(Tidying::Delete(requests)).filter(has_more);
             }
             (Tidying::Delete(mut requests), Some(_)) => {
                 requests.pop_front();

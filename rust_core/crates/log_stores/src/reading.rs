@@ -11,7 +11,7 @@ use orcas_shared_log::rows::{self, Answer, Statement};
 use orcas_shared_log::{Cursor, Entry, EntryId, NodeId, Position, Snapshot, Term};
 
 use crate::error::{Error, Fault};
-use crate::objects::Objects;
+use crate::objects::{Objects, Reader};
 use crate::owner::{Head, Log, Owner, unique};
 use crate::patience::Patience;
 use crate::rows::{Rows, Session};
@@ -75,13 +75,14 @@ pub struct Follower {
 }
 
 enum Following {
-    Objects(Arc<Objects>, objects::Follow<Bytes>),
+    Objects(Reader, objects::Follow<Bytes>),
     Rows(Session, rows::Follow),
 }
 
 impl Follower {
     pub(crate) fn of_objects(objects: Arc<Objects>, cursor: Cursor, deadline: Duration) -> Self {
-        Self::new(Following::Objects(objects, objects::Follow::new(cursor)), cursor, deadline)
+        let following = Following::Objects(Reader::new(objects), objects::Follow::new(cursor));
+        Self::new(following, cursor, deadline)
     }
 
     pub(crate) fn of_rows(rows: &Rows, cursor: Cursor, deadline: Duration) -> Self {
@@ -99,12 +100,12 @@ impl Follower {
             return Ok(true);
         }
         match &mut self.following {
-            Following::Objects(objects, follow) => {
+            Following::Objects(reader, follow) => {
                 let call = follow.call();
                 if call != Call::ReadEntry(self.found.cursor.next) {
                     return Ok(true);
                 }
-                let reply = objects.call(&call).await.map_err(Fault::at_the_start)?;
+                let reply = reader.call(&call).await.map_err(Fault::at_the_start)?;
                 if reply == Reply::Entry(None) {
                     return Ok(false);
                 }
@@ -132,8 +133,8 @@ impl Follower {
                 return Ok(Read::End);
             }
             match &mut self.following {
-                Following::Objects(objects, follow) => {
-                    let reply = patience.reply(objects.call(&follow.call()).await, Reply::Unknown).await?;
+                Following::Objects(reader, follow) => {
+                    let reply = patience.reply(reader.call(&follow.call()).await, Reply::Unknown).await?;
                     match follow.reply(&reply) {
                         objects::Followed::Continues => {}
                         objects::Followed::Entry(entry) => self.found.entries.push_back(entry),
@@ -170,7 +171,7 @@ pub struct Taking {
 }
 
 enum TakingFrom {
-    Objects(Arc<Objects>, objects::Take<Bytes>),
+    Objects(Reader, objects::Take<Bytes>),
     Rows(Rows, Session, rows::Take),
 }
 
@@ -182,7 +183,7 @@ impl Taking {
         deadline: Duration,
     ) -> Result<Self, Error> {
         let take = objects::Take::new(NodeId(unique()?), EntryId(unique()?), cursor);
-        let from = TakingFrom::Objects(objects, take);
+        let from = TakingFrom::Objects(Reader::new(objects), take);
         Ok(Self { from, found: Found::new(cursor), won: None, largest_batch, deadline })
     }
 
@@ -208,8 +209,8 @@ impl Taking {
                 return Ok(Taken::Owner(Owner::new(log, head, term, cursor, self.largest_batch, self.deadline)));
             }
             match &mut self.from {
-                TakingFrom::Objects(objects, take) => {
-                    let reply = patience.reply(objects.call(&take.call()).await, Reply::Unknown).await?;
+                TakingFrom::Objects(reader, take) => {
+                    let reply = patience.reply(reader.call(&take.call()).await, Reply::Unknown).await?;
                     if reply == Reply::Refused {
                         patience.wait("the store refuses a conditional write").await?;
                     }
@@ -219,8 +220,8 @@ impl Taking {
                         objects::Taken::Owner { fence, head } => {
                             self.found.entries.push_back(fence);
                             let term = head.head.term;
-                            let log = Log::Objects(Arc::clone(objects));
-                            self.won = Some((log, Head::Objects { objects: Arc::clone(objects), head }, term));
+                            let log = Log::Objects(reader.objects());
+                            self.won = Some((log, Head::Objects { objects: reader.objects(), head }, term));
                         }
                         objects::Taken::Withdrawn => return Ok(Taken::Withdrawn),
                         objects::Taken::Truncated(head) => return Ok(Taken::Truncated(head.into())),

@@ -15,7 +15,8 @@ use tokio_rustls::TlsConnector;
 use crate::error::Error;
 use crate::tls::{connector, server_name};
 
-const KEPT_CONNECTIONS: usize = 4;
+/// As many as a node that reads ahead uses.
+const KEPT_CONNECTIONS: usize = 8;
 
 pub(super) struct Http {
     pub(super) host: String,

@@ -1,5 +1,6 @@
 //! A log of objects: the calls of the protocol, made to a bucket.
 
+mod ahead;
 mod bucket;
 mod http;
 mod url;
@@ -13,6 +14,7 @@ use crate::format::{decode_entry, decode_head, encode_entry, encode_head};
 use crate::options::Options;
 use bucket::{Bucket, Condition};
 
+pub(crate) use ahead::Reader;
 pub(crate) use bucket::LARGEST_BATCH;
 
 const HEAD: &str = "head";

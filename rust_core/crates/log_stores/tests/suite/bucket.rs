@@ -1,6 +1,6 @@
 //! A bucket in memory that speaks as S3 does, and fails as stores and networks do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub enum Faults {
     Silent,
     /// Nothing can be deleted.
     NoDeletes,
+    /// The object with the first name is read only after the one with the second name was asked for.
+    HeldBack(&'static str, &'static str),
 }
 
 pub struct Bucket {
@@ -31,6 +33,8 @@ pub struct State {
     objects: Mutex<BTreeMap<String, (Vec<u8>, String)>>,
     versions: Mutex<u64>,
     random: Mutex<Random>,
+    /// The paths of all requests.
+    pub asked: Mutex<BTreeSet<String>>,
     pub faults: Mutex<Faults>,
 }
 
@@ -55,6 +59,7 @@ impl Bucket {
             objects: Mutex::default(),
             versions: Mutex::default(),
             random: Mutex::new(Random(seed)),
+            asked: Mutex::default(),
             faults: Mutex::new(faults),
         });
         let served = Arc::clone(&state);
@@ -106,6 +111,18 @@ impl State {
         }
     }
 
+    async fn wait(&self, request: &Request) {
+        self.asked.lock().insert(request.path.clone());
+        let faults = *self.faults.lock();
+        if let Faults::HeldBack(held, until) = faults
+            && request.path == held
+        {
+            while !self.asked.lock().contains(until) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    }
+
     /// `None`: the connection is closed without a response.
     fn respond(self: &Arc<Self>, request: Request) -> Option<Response> {
         let faults = *self.faults.lock();
@@ -115,7 +132,7 @@ impl State {
             Faults::Always(status) => return Some((status, None, Vec::new())),
             Faults::Silent => return None,
             Faults::NoDeletes if request.method == "DELETE" => return None,
-            Faults::NoDeletes => u64::MAX,
+            Faults::NoDeletes | Faults::HeldBack(..) => u64::MAX,
         };
         match fault {
             // Lost before it arrives.
@@ -165,6 +182,7 @@ fn list(objects: &BTreeMap<String, (Vec<u8>, String)>, query: &str) -> Vec<u8> {
 async fn serve(stream: TcpStream, state: Arc<State>) {
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream).await {
+        state.wait(&request).await;
         let Some((status, tag, body)) = state.respond(request) else {
             if *state.faults.lock() == Faults::Silent {
                 std::future::pending::<()>().await;

@@ -10,7 +10,9 @@ mod refusals;
 mod takeovers;
 mod truncation;
 
+use behaviour::Replica;
 use bucket::{Bucket, Faults};
+use bytes::Bytes;
 use database::Database;
 use ground::{Ground, Random};
 
@@ -23,6 +25,29 @@ async fn objects_behave() {
 #[tokio::test]
 async fn objects_are_refused_with_a_reason() {
     refusals::of_objects().await;
+}
+
+/// An entry is not read before the fourth behind it was asked for.
+#[tokio::test]
+async fn a_node_that_is_behind_reads_ahead() {
+    let [held, until] = ["/logs/a/log/00000000000000000030", "/logs/a/log/00000000000000000034"];
+    let bucket = Bucket::start(Faults::None).await;
+    let store = Ground::bucket(bucket.port).open("a").await;
+    let batches: Vec<_> = (0..60).map(|number| Bytes::from(number.to_string())).collect();
+    let owner = Replica::default().take(&store).await.expect("the log is taken").expect("nobody else takes it");
+    for batch in &batches {
+        owner.append(batch.clone()).await.expect("it is appended");
+    }
+    *bucket.state.faults.lock() = Faults::HeldBack(held, until);
+    // The owner has asked for them, to create them.
+    bucket.state.asked.lock().clear();
+    let mut copy = Replica::default();
+    assert_eq!(copy.follow(&store).await, Ok(None));
+    assert_eq!(copy.batches(), batches);
+    bucket.state.asked.lock().clear();
+    let mut copy = Replica::default();
+    assert!(copy.take(&store).await.expect("the log is taken").is_some());
+    assert_eq!(copy.batches(), batches);
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ const NONE: Bounds = Bounds {
     renewals: 0,
     collections: 0,
     reads: 0,
+    aheads: 0,
     crashes: 0,
     timeouts: 0,
     repeats: 0,
@@ -39,24 +40,27 @@ struct Scenario {
     bounds: Bounds,
 }
 
-const SMALL: [Scenario; 10] = [
+const SMALL: [Scenario; 12] = [
     takeovers(2, Bounds { writes: 2, truncations: 3, reads: 1, ..NONE }),
     beginning(2, Bounds { writes: 1, takes: 3, reads: 1, timeouts: 1, ..NONE }),
     takeovers(2, Bounds { writes: 2, takes: 3, timeouts: 1, ..NONE }),
     takeovers(2, Bounds { writes: 2, takes: 2, timeouts: 1, repeats: 1, false_refusals: 1, ..NONE }),
     takeovers(3, Bounds { writes: 1, takes: 2, truncations: 2, ..NONE }),
     takeovers(2, Bounds { writes: 1, takes: 1, truncations: 2, crashes: 1, reads: 1, ..NONE }),
+    takeovers(2, Bounds { writes: 2, takes: 1, truncations: 1, reads: 1, aheads: 1, ..NONE }),
+    takeovers(3, Bounds { writes: 1, takes: 2, truncations: 1, aheads: 1, ..NONE }),
     takeovers(2, Bounds { writes: 1, takes: 2, renewals: 2, timeouts: 1, ..NONE }),
     takeovers(2, Bounds { writes: 1, takes: 1, truncations: 1, renewals: 2, repeats: 1, false_refusals: 1, ..NONE }),
     content(2, Bounds { writes: 2, retires: 1, takes: 1, collections: 1, timeouts: 1, ..NONE }),
     content(2, Bounds { writes: 1, retires: 1, takes: 1, collections: 1, crashes: 1, repeats: 1, ..NONE }),
 ];
 
-const LARGE: [Scenario; 7] = [
+const LARGE: [Scenario; 8] = [
     takeovers(3, Bounds { writes: 2, takes: 2, timeouts: 1, repeats: 1, false_refusals: 1, ..NONE }),
     takeovers(3, Bounds { writes: 1, takes: 3, truncations: 1, ..NONE }),
     takeovers(2, Bounds { writes: 2, takes: 1, truncations: 2, crashes: 1, timeouts: 1, ..NONE }),
     takeovers(2, Bounds { writes: 2, takes: 2, truncations: 2, crashes: 1, reads: 1, ..NONE }),
+    takeovers(2, Bounds { writes: 2, takes: 2, truncations: 2, reads: 1, aheads: 2, ..NONE }),
     takeovers(3, Bounds { writes: 1, takes: 2, truncations: 1, renewals: 2, ..NONE }),
     content(2, Bounds { writes: 2, retires: 1, takes: 1, collections: 1, crashes: 1, repeats: 1, ..NONE }),
     content(2, Bounds { writes: 2, retires: 1, takes: 2, collections: 1, timeouts: 1, ..NONE }),
@@ -93,7 +97,7 @@ fn every_promise_is_kept() {
 }
 
 /// The bounds within which each mistake shows.
-const MISTAKES: [(Mistake, Scenario); 17] = [
+const MISTAKES: [(Mistake, Scenario); 18] = [
     (Mistake::FencesDeleted, takeovers(2, Bounds { writes: 2, takes: 1, truncations: 2, ..NONE })),
     (Mistake::HeadNotReadAgain, takeovers(3, Bounds { writes: 1, takes: 2, truncations: 2, ..NONE })),
     (Mistake::NoFence, takeovers(2, Bounds { writes: 1, takes: 1, ..NONE })),
@@ -110,6 +114,7 @@ const MISTAKES: [(Mistake, Scenario); 17] = [
     (Mistake::CollectedAfterALostRace, takeovers(2, Bounds { writes: 1, takes: 1, truncations: 1, ..NONE })),
     (Mistake::FloorAboveTheOlderSnapshot, takeovers(2, Bounds { writes: 1, truncations: 2, ..NONE })),
     (Mistake::FencesBelieved, takeovers(3, Bounds { writes: 1, takes: 2, truncations: 1, reads: 1, ..NONE })),
+    (Mistake::HolesReadAhead, takeovers(2, Bounds { writes: 2, reads: 1, aheads: 1, ..NONE })),
     (Mistake::HoleTakenForTheEnd, takeovers(2, Bounds { writes: 2, truncations: 2, reads: 1, ..NONE })),
 ];
 

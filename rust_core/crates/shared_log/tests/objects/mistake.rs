@@ -35,6 +35,8 @@ pub enum Mistake {
     FloorAboveTheOlderSnapshot,
     /// A reader believes a fence without a look at the head.
     FencesBelieved,
+    /// What was not there when it was read ahead is not there when its turn comes.
+    HolesReadAhead,
     /// A reader that finds nothing has reached the end, whatever the head says.
     HoleTakenForTheEnd,
 }

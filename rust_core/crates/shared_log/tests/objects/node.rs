@@ -118,6 +118,8 @@ pub struct Node {
     swapped: Option<Tagged>,
     pub writing: Option<Writing>,
     pub tidying: Option<Tidying>,
+    /// What was read before its turn.
+    pub ahead: Option<(Position, Option<Entry<Body>>)>,
 }
 
 /// The result of a step, for the ledger outside.
@@ -142,6 +144,7 @@ impl Node {
             swapped: None,
             writing: None,
             tidying: None,
+            ahead: None,
         }
     }
 
@@ -168,10 +171,12 @@ impl Node {
 
     pub fn take(&mut self, mistake: Option<Mistake>) {
         let id = self.entry_id(mistake);
+        self.ahead = None;
         self.role = Role::Taking(Take::new(self.id(), id, self.replica.cursor));
     }
 
     pub fn read(&mut self) {
+        self.ahead = None;
         self.role = Role::Reading { follow: Follow::new(self.replica.cursor), acknowledged: BTreeSet::new() };
     }
 
@@ -258,6 +263,36 @@ impl Node {
                 Request::DeleteContent(*name)
             }
         })
+    }
+
+    /// The position behind the one that it reads, unless that was read already.
+    pub fn reads_ahead(&self) -> Option<Position> {
+        let call = match &self.role {
+            Role::Reading { follow, .. } => follow.call(),
+            Role::Taking(take) => take.call(),
+            _ => return None,
+        };
+        match call {
+            Call::ReadEntry(position) if self.ahead.is_none() => Some(position + 1),
+            _ => None,
+        }
+    }
+
+    /// The reply to a call, if that was read before its turn. Any call but that for the entry before ends the reading
+    /// ahead.
+    pub fn ahead_of(&mut self, line: Line, request: &Request) -> Option<Option<Entry<Body>>> {
+        let Request::Log(Call::ReadEntry(position)) = request else {
+            if line == Line::Main {
+                self.ahead = None;
+            }
+            return None;
+        };
+        let (at, found) = self.ahead.take()?;
+        if at == *position {
+            return Some(found);
+        }
+        self.ahead = Some((at, found)).filter(|_| at == position + 1);
+        None
     }
 
     /// Takes the reply to the call of a line, `None` if it does not come.

@@ -24,6 +24,8 @@ pub struct Bounds {
     pub renewals: u8,
     pub collections: u8,
     pub reads: u8,
+    /// Entries that a node asks for before their turn.
+    pub aheads: u8,
     pub crashes: u8,
     /// Replies that do not come.
     pub timeouts: u8,
@@ -91,6 +93,7 @@ pub enum Action {
     Collect(u8),
     Take(u8),
     Read(u8),
+    ReadAhead(u8),
     Crash { node: u8, keeps_copy: bool },
 }
 
@@ -122,7 +125,10 @@ impl State {
                 {
                     *acknowledged = self.acknowledged.keys().copied().collect();
                 }
-                self.flights.push(Flight { to, request });
+                match node.ahead_of(line, &request) {
+                    Some(found) => drop(self.answers.insert((number, line), Answer::Log(Reply::Entry(found)))),
+                    None => self.flights.push(Flight { to, request }),
+                }
             }
         }
     }
@@ -243,6 +249,9 @@ impl Model for Protocol {
             add(state.left.collections, is_owner && !node.is_busy(Line::Tidying), Action::Collect(number));
             add(state.left.takes, free && node.role == Role::Follower, Action::Take(number));
             add(state.left.reads, free && node.role == Role::Follower, Action::Read(number));
+            let ahead = node.reads_ahead().and_then(|at| state.store.entries.get(&at));
+            let counts = ahead.is_some() || self.mistake == Some(Mistake::HolesReadAhead);
+            add(state.left.aheads, node.reads_ahead().is_some() && counts, Action::ReadAhead(number));
             for keeps_copy in [true, false] {
                 add(state.left.crashes, node.role != Role::Follower, Action::Crash { node: number, keeps_copy });
             }
@@ -307,6 +316,11 @@ impl Model for Protocol {
                 next.left.reads -= 1;
                 next.nodes[usize::from(node)].read();
                 asks = Some(node);
+            }
+            Action::ReadAhead(number) => {
+                next.left.aheads -= 1;
+                let node = &mut next.nodes[usize::from(number)];
+                node.ahead = node.reads_ahead().map(|at| (at, state.store.entries.get(&at).cloned()));
             }
             Action::Crash { node, keeps_copy } => {
                 next.left.crashes -= 1;

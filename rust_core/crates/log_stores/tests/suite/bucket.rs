@@ -207,7 +207,9 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
     let mut request = Request { method, path, if_match: None, if_none_match: false, body: Vec::new() };
     loop {
         line.clear();
-        stream.read_line(&mut line).await.ok().filter(|length| *length > 0)?;
+        stream.read_line(&mut line).await.ok()?;
+        // A line without an end was cut off, and nothing of the request counts.
+        line.strip_suffix("\r\n")?;
         let Some((name, value)) = line.trim_end().split_once(": ") else { break };
         match name {
             "content-length" => request.body = vec![0; value.parse().ok()?],

@@ -878,10 +878,16 @@ def repair_store(settings: Settings, progress: CheckProgress, accept_loss: bool)
 
 @type_check_only
 class FrontOptions(TypedDict):
-    """What the listener is told. `reserved`: `orcas.settings.config.reserved_paths`; `own_names`: the only hosts."""
+    """What the listener is told.
+
+    `reserved`: `orcas.settings.config.reserved_paths`; `of_node`: those of them that each node of a cluster answers itself;
+    `is_owner`: whether requests are carried out before anybody has said who does that; `own_names`: the only hosts.
+    """
 
     threads: int
     reserved: list[str]
+    of_node: list[str]
+    is_owner: bool
     domains: list[str]
     website_host: str | None
     trusted_proxies: list[str]
@@ -969,6 +975,27 @@ class Front:
 
     def hold(self, held: bool) -> None:
         """Let the application answer everything from now on, or no longer."""
+
+    def be_owner(self) -> None:
+        """Carry requests out here from now on."""
+
+    def set_owner(self, url: str | None, authorities: str | None = None) -> None:
+        """Pass requests on to another node of the cluster from now on. Those that were begun end where they are.
+
+        Args:
+            url: the server, such as `https://node-1:9000`; if `None`, requests are refused with 503.
+            authorities: whose certificates count, as PEM. Needed with https.
+
+        Raises:
+            ValueError: they cannot be passed on to it. All stays as it was.
+        """
+
+    def passed(self) -> list[tuple[str, int]]:
+        """How many requests this node did not carry out, by what came of them.
+
+        `answered`: by the owner; `refused`: with 503, as certainly not executed; `lost`: with 500, as nobody knows;
+        `repeated`: those of them that went to the owner twice.
+        """
 
 @type_check_only
 class LoadTarget(TypedDict):

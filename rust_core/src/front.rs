@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
 use super::core::Core;
-use orcas_front::{Certificate, FrontOptions, Limits, Proxies, TlsOptions, UnderWay};
+use orcas_front::{Certificate, FrontOptions, Limits, Owner, Proxies, TlsOptions, UnderWay};
 
 /// What the front is told, as a dict.
 #[derive(FromPyObject)]
@@ -17,6 +17,8 @@ use orcas_front::{Certificate, FrontOptions, Limits, Proxies, TlsOptions, UnderW
 struct Options {
     threads: usize,
     reserved: Vec<String>,
+    of_node: Vec<String>,
+    is_owner: bool,
     domains: Vec<String>,
     website_host: Option<String>,
     trusted_proxies: Vec<String>,
@@ -42,6 +44,8 @@ impl TryFrom<Options> for FrontOptions {
                 idle_sec: options.idle_timeout_sec,
             },
             reserved: options.reserved,
+            of_node: options.of_node,
+            is_owner: options.is_owner,
             domains: options.domains,
             website_host: options.website_host,
             trusted_proxies: trusted_proxies.ok_or_else(|| PyValueError::new_err("a proxy is no network"))?,
@@ -160,5 +164,24 @@ impl Front {
     /// Whether the application answers everything from now on.
     fn hold(&self, held: bool) {
         self.inner.hold(held);
+    }
+
+    /// Requests are carried out here from now on.
+    fn be_owner(&self) -> PyResult<()> {
+        self.inner.set_owner(Owner::Here).map_err(PyValueError::new_err)
+    }
+
+    /// Requests are passed on to the server at `url` from now on, or refused if it is none. `ValueError` if they cannot be
+    /// passed on; then all stays as it was.
+    #[pyo3(signature = (url, authorities = None))]
+    fn set_owner(&self, py: Python<'_>, url: Option<String>, authorities: Option<String>) -> PyResult<()> {
+        let authorities = authorities.unwrap_or_default();
+        let owner = url.map_or(Owner::Nobody, |url| Owner::At { url, authorities });
+        py.detach(|| self.inner.set_owner(owner)).map_err(PyValueError::new_err)
+    }
+
+    /// How many requests were not for this node to carry out, by what came of them.
+    fn passed(&self) -> Vec<(&'static str, u64)> {
+        self.inner.passed().into()
     }
 }

@@ -421,6 +421,15 @@ def reserved_paths(settings: Settings) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def node_paths(settings: Settings) -> tuple[str, ...]:
+    """Those of the reserved paths that each node of a cluster answers itself, whichever node is the owner of the log."""
+    return (
+        "/_orcas/health", "/_orcas/metrics", "/_orcas/cluster",
+        *(("/minio/health", "/minio/v2/metrics") if settings.minio else ()),
+        *(("/_localstack/health",) if settings.localstack else ()),
+    )  # fmt: skip
+
+
 def variable_name(name: str) -> str:
     """The environment variable of a setting: `port` is `ORCAS_PORT`."""
     return PREFIX + name.upper()

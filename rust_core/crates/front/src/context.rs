@@ -3,19 +3,25 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::HeaderValue;
 use parking_lot::Mutex;
 
-use crate::application::Application;
 use crate::connections::conn::{Conn, UnderWay};
 use crate::connections::limits::FrontOptions;
 use crate::connections::tls::Tls;
+use crate::elsewhere::application::Application;
+use crate::elsewhere::owner::{Owner, Ownership, PassedCounts, Place};
 use crate::waits::Waits;
 use orcas_bodies::incomplete::{INCOMPLETE_SHARE, IncompleteBodies, STRANGERS_SHARE};
 use orcas_gateway::{Gateway, Responder, now_ms};
+
+/// The application answers everything.
+pub const HELD: u8 = 1;
+/// Another node carries requests out, or none.
+pub const ELSEWHERE: u8 = 2;
 
 /// The state that all threads share.
 pub struct Shared {
@@ -23,8 +29,10 @@ pub struct Shared {
     pub options: FrontOptions,
     /// The way to the application that answers what is not S3.
     way: Arc<OwnedFd>,
-    /// The application answers everything.
-    pub is_held: AtomicBool,
+    /// Which of the detours below requests take.
+    detours: AtomicU8,
+    ownership: Ownership,
+    pub passed: PassedCounts,
     /// Buckets that the application fetches objects for.
     origins: Mutex<Arc<HashSet<Vec<u8>>>>,
     pub incomplete: Arc<IncompleteBodies<Conn>>,
@@ -40,7 +48,9 @@ impl Shared {
         Arc::new(Self {
             gateway,
             way: Arc::new(way),
-            is_held: AtomicBool::new(false),
+            detours: AtomicU8::new(if options.is_owner { 0 } else { ELSEWHERE }),
+            ownership: Ownership::new(options.threads.max(1), options.is_owner),
+            passed: PassedCounts::default(),
             origins: Mutex::default(),
             incomplete: IncompleteBodies::new(options.body_budget / INCOMPLETE_SHARE),
             unverified: IncompleteBodies::new(options.body_budget / STRANGERS_SHARE),
@@ -49,6 +59,36 @@ impl Shared {
             next_conn: AtomicU64::new(0),
             tls: Tls::default(),
         })
+    }
+
+    /// Whether the application answers everything.
+    pub fn hold(&self, is_held: bool) {
+        self.take_detour(HELD, is_held);
+    }
+
+    /// The owner of the log is this one from now on.
+    ///
+    /// # Errors
+    /// Says why it cannot be reached in that way; then it stays who it was.
+    pub fn set_owner(&self, owner: Owner) -> Result<(), String> {
+        self.ownership.set(owner, |place| self.take_detour(ELSEWHERE, !matches!(place, Place::Here)))
+    }
+
+    pub fn ownership(&self) -> &Ownership {
+        &self.ownership
+    }
+
+    fn take_detour(&self, detour: u8, is_taken: bool) {
+        if is_taken {
+            self.detours.fetch_or(detour, Ordering::Relaxed);
+        } else {
+            self.detours.fetch_and(!detour, Ordering::Relaxed);
+        }
+    }
+
+    /// `HELD` and `ELSEWHERE` (bits), or neither, as for most servers at all times.
+    pub fn detours(&self) -> u8 {
+        self.detours.load(Ordering::Relaxed)
     }
 
     pub fn set_origins(&self, buckets: HashSet<Vec<u8>>) {
@@ -72,6 +112,8 @@ impl Shared {
 
 /// The state that the requests of one thread share.
 pub struct Context {
+    /// Which of the threads it is.
+    pub thread: usize,
     pub shared: Arc<Shared>,
     pub waits: Arc<Waits>,
     /// The waits of the thread, as the gateway knows them.
@@ -82,9 +124,10 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn new(shared: &Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: &Arc<Shared>, thread: usize) -> Arc<Self> {
         let waits = Arc::<Waits>::default();
         Arc::new(Self {
+            thread,
             shared: Arc::clone(shared),
             responder: Arc::clone(&waits) as Arc<dyn Responder>,
             waits,

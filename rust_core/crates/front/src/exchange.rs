@@ -9,16 +9,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONNECTION, DATE};
 use http::{Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
 use crate::answer::{self, AnswerBody, Content, Pieces};
-use crate::application::{DROPPED, ENDLESS};
 use crate::connections::conn::{Conn, Order};
 use crate::connections::refusals::{self, Refusal};
-use crate::context::Context;
+use crate::context::{Context, ELSEWHERE, HELD};
+use crate::elsewhere::owner::Place;
 use crate::head::Head;
 use crate::life::{Admitted, Life};
 use crate::origin::Origin;
@@ -44,10 +43,10 @@ pub async fn answer(
     Ok(response)
 }
 
-struct Exchange {
-    context: Arc<Context>,
-    conn: Arc<Conn>,
-    origin: Origin,
+pub struct Exchange {
+    pub context: Arc<Context>,
+    pub conn: Arc<Conn>,
+    pub origin: Origin,
 }
 
 impl Exchange {
@@ -66,7 +65,15 @@ impl Exchange {
         let mut body = Receiving::new(body, Arc::clone(&self.conn));
         self.origin = self.origin.said_by(&self.context.shared.options.trusted_proxies, &head.parts().headers);
         let shared = &self.context.shared;
-        if route::is_for_application(shared, &head) {
+        let detours = shared.detours();
+        if detours & ELSEWHERE != 0 && !route::is_of_node(shared, &head) {
+            match shared.ownership().place() {
+                Place::Here => {}
+                Place::At(remote) => return self.pass_to_owner(remote, &head, body).await,
+                Place::Nobody => return self.refuse_to_pass(&head, &refusals::NO_OWNER),
+            }
+        }
+        if route::is_for_application(shared, &head, detours & HELD != 0) {
             if head.has_body && route::is_of_application(shared, &head) {
                 // The application has yet to find out who sends it, and leaves it to the listener to count the body.
                 self.conn.set_unverified(true);
@@ -342,53 +349,15 @@ impl Exchange {
         response
     }
 
-    /// Passes the request on to the application, and its answer back.
-    async fn pass(&self, head: &Head, mut body: Receiving) -> Response<AnswerBody> {
-        let wish = if head.expects_continue && head.has_body { body.wait() } else { None };
-        let unwanted = body.until_answered(wish.clone());
-        let certificate = self.conn.certificate();
-        let asked = self.context.application.ask(head.parts(), body, wish, &self.origin, certificate).await;
-        let (mut parts, body) = match asked {
-            Ok(answer) if answer.headers().contains_key(DROPPED) => return self.ended().await,
-            Ok(answer) => answer.into_parts(),
-            Err(_) if self.conn.is_ending() => return self.ended().await,
-            Err(error) => {
-                tracing::error!(%error, path = head.path(), "The application did not answer");
-                return self.refuse(&refusals::FAILED);
-            }
-        };
-        parts.headers.insert(DATE, self.context.date());
-        if parts.headers.remove(ENDLESS).is_some() {
-            self.conn.never_ends();
-        }
-        let closes = parts.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
-        let unread = head.has_body && !self.conn.has_whole_body();
-        let continues = !head.expects_continue || head.has_body || self.conn.send_continue();
-        if (closes || unread) && !self.conn.is_stream() {
-            self.conn.leave_unread();
-        }
-        parts.headers.remove(CONNECTION);
-        if closes || unread || head.is_last() || !continues {
-            answer::close(&mut parts.headers, &self.conn);
-        }
-        // Without an end of its own it ends with its client.
-        let gone = body.size_hint().exact().is_none().then(|| {
-            let conn = Arc::clone(&self.conn);
-            Box::pin(async move { conn.gone().await }) as _
-        });
-        let body = AnswerBody::new(Content::Passed { body, gone, _unwanted: unwanted }, None, &self.conn);
-        Response::from_parts(parts, body)
-    }
-
     /// Ends the connection, and this with it: nobody waits for an answer.
-    async fn ended(&self) -> Response<AnswerBody> {
+    pub async fn ended(&self) -> Response<AnswerBody> {
         if !self.conn.is_ending() {
             self.conn.end(Order::Abort);
         }
         std::future::pending().await
     }
 
-    fn refuse(&self, refusal: &'static Refusal) -> Response<AnswerBody> {
+    pub fn refuse(&self, refusal: &'static Refusal) -> Response<AnswerBody> {
         self.context.shared.count(refusal.code);
         self.conn.leave_unread();
         refused(&self.context, &self.conn, &self.origin, refusal)

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use crate::connections::conn::UnderWay;
 use crate::connections::limits::FrontOptions;
 use crate::connections::tls::{Certificate, TlsOptions};
 use crate::context::{Context, Shared};
+use crate::elsewhere::owner::Owner;
 use crate::worker::{self, Phase};
 use orcas_gateway::Gateway;
 
@@ -48,7 +48,7 @@ impl Front {
         }
         let (phase, told) = watch::channel(Phase::Serve);
         let front = Self {
-            contexts: (0..threads).map(|_| Context::new(&shared)).collect(),
+            contexts: (0..threads).map(|thread| Context::new(&shared, thread)).collect(),
             shared,
             phase,
             threads: Mutex::default(),
@@ -146,7 +146,20 @@ impl Front {
 
     /// Whether the application answers everything.
     pub fn hold(&self, is_held: bool) {
-        self.shared.is_held.store(is_held, Ordering::Relaxed);
+        self.shared.hold(is_held);
+    }
+
+    /// The node that carries requests out from now on; those that were begun end where they are.
+    ///
+    /// # Errors
+    /// Says why requests cannot be passed on to it; then it stays who it was.
+    pub fn set_owner(&self, owner: Owner) -> Result<(), String> {
+        self.shared.set_owner(owner)
+    }
+
+    /// How often requests were passed on to the owner, by what came of it.
+    pub fn passed(&self) -> [(&'static str, u64); 4] {
+        self.shared.passed.read()
     }
 }
 

@@ -6,9 +6,9 @@
 #![forbid(unsafe_code)]
 
 mod answer;
-mod application;
 mod connections;
 mod context;
+mod elsewhere;
 mod exchange;
 mod front;
 mod head;
@@ -25,4 +25,5 @@ pub use connections::conn::UnderWay;
 pub use connections::limits::{FrontOptions, Limits};
 pub use connections::proxies::Proxies;
 pub use connections::tls::{Certificate, TlsOptions, check_tls};
+pub use elsewhere::owner::Owner;
 pub use front::Front;

@@ -30,7 +30,8 @@ impl fmt::Display for Gone {
 impl std::error::Error for Gone {}
 
 pub struct Receiving {
-    body: Incoming,
+    /// `None`: there is none.
+    body: Option<Incoming>,
     /// A piece that was taken and given back.
     held: Option<Bytes>,
     conn: Arc<Conn>,
@@ -71,7 +72,12 @@ impl Drop for Unwanted {
 
 impl Receiving {
     pub fn new(body: Incoming, conn: Arc<Conn>) -> Self {
-        Self { body, held: None, conn, is_begun: false, wanted: None, kept: None, counted: None }
+        Self { body: Some(body), held: None, conn, is_begun: false, wanted: None, kept: None, counted: None }
+    }
+
+    /// No body.
+    pub fn nothing(conn: Arc<Conn>) -> Self {
+        Self { body: None, held: None, conn, is_begun: false, wanted: None, kept: None, counted: None }
     }
 
     /// Receives nothing until it is wanted. `None`: the client was asked for it already.
@@ -119,7 +125,8 @@ impl Receiving {
         }
         self.is_begun = true;
         loop {
-            let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+            let Some(body) = &mut self.body else { return Poll::Ready(None) };
+            let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(context) else {
                 self.conn.await_body();
                 return Poll::Pending;
             };
@@ -136,7 +143,7 @@ impl Receiving {
                     return Poll::Ready(None);
                 }
             };
-            let is_all = self.body.is_end_stream();
+            let is_all = body.is_end_stream();
             self.conn.body_arrived(data.len(), is_all);
             if is_all {
                 self.counted = None;
@@ -152,7 +159,7 @@ impl Receiving {
 
     /// Whether nothing more comes.
     pub fn is_complete(&self) -> bool {
-        self.held.is_none() && self.body.is_end_stream()
+        self.held.is_none() && self.body.as_ref().is_none_or(Incoming::is_end_stream)
     }
 
     /// Gives back what was taken, as the next piece.
@@ -184,6 +191,7 @@ impl Body for Receiving {
 
     fn size_hint(&self) -> SizeHint {
         let held = self.held.as_ref().map_or(0, |held| held.len() as u64);
-        self.body.size_hint().exact().map_or_else(SizeHint::new, |rest| SizeHint::with_exact(rest + held))
+        let rest = self.body.as_ref().map_or(Some(0), |body| body.size_hint().exact());
+        rest.map_or_else(SizeHint::new, |rest| SizeHint::with_exact(rest + held))
     }
 }

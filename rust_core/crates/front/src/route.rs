@@ -5,7 +5,6 @@
 use http::Method;
 use memchr::memmem;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
 
 use crate::context::Shared;
 use crate::head::Head;
@@ -15,8 +14,13 @@ use orcas_s3::target::{hosted_bucket, hosted_website};
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
 /// Whether the application answers this.
-pub fn is_for_application(shared: &Shared, head: &Head) -> bool {
-    shared.is_held.load(Ordering::Relaxed) && is_known(head.method()) || is_of_application(shared, head)
+pub fn is_for_application(shared: &Shared, head: &Head, is_held: bool) -> bool {
+    is_held && is_known(head.method()) || is_of_application(shared, head)
+}
+
+/// Whether this is about the node that has got it, whoever is the owner of the log.
+pub fn is_of_node(shared: &Shared, head: &Head) -> bool {
+    is_below(head.path(), &shared.options.of_node) && !names_bucket(shared, head.host())
 }
 
 /// Whether only the application can answer this.

@@ -42,6 +42,20 @@ pub static FAILED: Refusal =
     Refusal { status: 500, code: "InternalError", message: "We encountered an internal error. Please try again." };
 pub static STOPPING: Refusal =
     Refusal { status: 503, code: "ServiceUnavailable", message: "The server is stopping. Please try again." };
+pub static NO_OWNER: Refusal = unavailable("No node of the cluster takes this request at present. Please try again.");
+pub static OWNER_UNREACHED: Refusal =
+    unavailable("The node of the cluster that takes this request cannot be reached at present. Please try again.");
+pub static NO_LONGER_OWNER: Refusal =
+    unavailable("This node does not take requests of other nodes at present. Please try again.");
+pub static OUTCOME_UNKNOWN: Refusal = Refusal {
+    status: 500,
+    code: "InternalError",
+    message: "The node of the cluster that takes this request was lost. Whether it was carried out is not known.",
+};
+
+const fn unavailable(message: &'static str) -> Refusal {
+    Refusal { status: 503, code: "ServiceUnavailable", message }
+}
 
 const fn bad_request(message: &'static str) -> Refusal {
     Refusal { status: 400, code: "BadRequest", message }

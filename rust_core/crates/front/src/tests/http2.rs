@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
+use super::owner::follow;
 use super::passing::accept;
 use super::{Server, TIMEOUT};
 
@@ -444,4 +445,42 @@ fn idle_and_stuck_connections_are_ended() {
     while server.front.connections() > 0 {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn requests_reach_the_owner_by_another_node() {
+    let (owner, node) = (Server::start(), Server::start());
+    follow(&node, owner.listener.local_addr().unwrap());
+    let large: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
+    with_client(&node, async |sender| {
+        for content in [&large[..], b"small", b""] {
+            let answer = sender.clone().send_request(request(&node, "PUT", "/bucket/k", content)).await.unwrap();
+            assert_eq!(answer.status(), 200);
+            let answer = sender.clone().send_request(request(&node, "GET", "/bucket/k", b"")).await.unwrap();
+            assert_eq!((answer.status().as_u16(), answer.version()), (200, http::Version::HTTP_2));
+            assert!(body_of(answer).await == content);
+        }
+    });
+    assert_eq!(owner.ask("GET", "/bucket/k", "", &[], b"").status, 200);
+    // It is lost in the middle of an answer, which then has no end.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    follow(&node, listener.local_addr().unwrap());
+    let breaking = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello").unwrap();
+    });
+    with_client(&node, async |mut sender| {
+        let answer = sender.send_request(request(&node, "GET", "/bucket/k", b"")).await.unwrap();
+        let mut body = answer.into_body();
+        let mut received = Vec::new();
+        let end = loop {
+            match std::future::poll_fn(|task| std::pin::Pin::new(&mut body).poll_frame(task)).await {
+                Some(Ok(frame)) => received.extend_from_slice(&frame.into_data().unwrap_or_default()),
+                end => break end,
+            }
+        };
+        assert!(matches!(end, Some(Err(_))) && b"hello".starts_with(&received));
+    });
+    breaking.join().unwrap();
 }

@@ -7,6 +7,7 @@ mod http2;
 mod objects;
 #[path = "../../../gateway/src/tests/options.rs"]
 mod options;
+mod owner;
 mod passing;
 
 use std::io::{Read, Write};
@@ -77,6 +78,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut front_options = FrontOptions {
             reserved: vec!["/_orcas/".into()],
+            of_node: vec!["/_orcas/health".into()],
+            is_owner: true,
             threads: 2,
             limits: Limits { head_size_max: 8192, head_sec: 60, body_sec: 60, idle_sec: 60 },
             domains: Vec::new(),
@@ -86,10 +89,13 @@ impl Server {
             body_budget: 64 << 20,
         };
         change(&mut front_options);
+        let is_owner = front_options.is_owner;
         let (way, application) = UnixStream::pair().unwrap();
         let front = Front::start(Arc::clone(&gateway), &[listener.as_fd()], way.as_fd(), front_options, None).unwrap();
         let server = Self { front, gateway, engine: Some(engine), listener, application, _directory: directory };
-        assert_eq!(server.ask("PUT", "/bucket", "", &[], b"").status, 200);
+        if is_owner {
+            assert_eq!(server.ask("PUT", "/bucket", "", &[], b"").status, 200);
+        }
         // The end of that connection arrives some time later.
         while server.front.connections() > 0 {
             std::thread::yield_now();

@@ -52,11 +52,10 @@ async def copying(settings: Settings) -> AsyncIterator[tuple[Core, Root, Followi
     """
     assert settings.standby_of is not None
     url, directory = settings.standby_of, settings.data
-    make_directory(directory)
-    check_directory(directory)
-    with locked(directory):
-        source = Source(_session(settings, url), url)
-        with contextlib.closing(source):
+    with contextlib.closing(Source(_session(settings, url), url)) as source:
+        make_directory(directory)
+        check_directory(directory)
+        with locked(directory):
             copy = await asyncio.to_thread(_complete, directory, source)
             owner = known_owner(directory) or ""
             core = await asyncio.to_thread(standby_core, settings, IdentitySnapshot.of_root(owner))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import batch
+import cluster
 import console
 import contention
 import denials
@@ -111,6 +112,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "events-parse": streams.parsing,
     "events-latency": streams.latency,
     "standby": standby.lag,
+    "cluster": cluster.cluster,
     "events-listeners": streams.listeners,
     "events-deletes": contention.deletes_with_listeners,
 }

@@ -27,8 +27,8 @@ LONGER: dict[str, int] = {}
 
 # Variables that only test suites read.
 SUITE_VARIABLES = {
-    "ORCAS_CRASH_SEED", "ORCAS_CRASH_STOP", "ORCAS_FLIPS", "ORCAS_PLANTED", "ORCAS_RACES_SEED", "ORCAS_SALVAGE",
-    "ORCAS_SALVAGE_SEED", "ORCAS_SHARE",
+    "ORCAS_CRASH_SEED", "ORCAS_CRASH_STOP", "ORCAS_FLIPS", "ORCAS_LOG_URL", "ORCAS_PLANTED", "ORCAS_RACES_SEED",
+    "ORCAS_SALVAGE", "ORCAS_SALVAGE_SEED", "ORCAS_SHARE",
 }  # fmt: skip
 
 CORE_USERS = {"cipher.py", "diagnostics.py", "engine.py", "events.py", "store.py", "tracing.py"}

@@ -22,6 +22,7 @@ __all__ = [
     "BackupPin",
     "BodySink",
     "CheckProgress",
+    "ClusterNode",
     "Core",
     "Download",
     "ErrorNote",
@@ -36,6 +37,7 @@ __all__ = [
     "Keyring",
     "ListeningPermit",
     "Load",
+    "LogPlace",
     "Maintenance",
     "MasterKeyError",
     "MinioContent",
@@ -976,8 +978,8 @@ class Front:
     def hold(self, held: bool) -> None:
         """Let the application answer everything from now on, or no longer."""
 
-    def be_owner(self) -> None:
-        """Carry requests out here from now on."""
+    def be_owner(self, seconds: float | None = None) -> None:
+        """Carry requests out here from now on; `seconds`: for so long, unless that is prolonged, and refuse them then."""
 
     def set_owner(self, url: str | None, authorities: str | None = None) -> None:
         """Pass requests on to another node of the cluster from now on. Those that were begun end where they are.
@@ -1063,6 +1065,127 @@ class LoadReport(TypedDict):
     wrong_examples: list[str]
     reconnects: int
     given_up: int
+
+@type_check_only
+class ClusterLogOptions(TypedDict):
+    """What opens a shared log. `log`: the URL without secrets; `credentials`: of a bucket, access key, secret key, token."""
+
+    url: str
+    log: str
+    credentials: tuple[str, str, str | None] | None
+    authorities: str
+    call_timeout_sec: float
+    deadline_sec: float
+
+@type_check_only
+class ClusterStep(TypedDict):
+    """What a step of a node has brought.
+
+    `entries` were read, and `changed` tells whether files of the log or packs have new bytes. `removed` are files that
+    the owner has removed, `small` those at the top of the directory that are new. `notes` are messages of owners, in
+    their order.
+    `at_the_end`: this was everything that was acknowledged before the call. `next`: the position of the next entry.
+    """
+
+    entries: int
+    changed: bool
+    removed: list[str]
+    small: list[str]
+    notes: list[bytes]
+    at_the_end: bool
+    term: int
+    next: int
+
+@final
+class ClusterNode:
+    """The node of a cluster whose files are in a directory. One thread calls `follow`, `take` and `step_down`."""
+
+    def __new__(cls, data: str | PathLike[str], options: ClusterLogOptions) -> ClusterNode:
+        """Open the log. Blocks.
+
+        Raises:
+            StoreError: its store cannot be used, or the directory is of another log.
+        """
+
+    def warning(self) -> str | None:
+        """What an operator should know about the store of the log."""
+
+    def glance(self) -> bool:
+        """Whether there seems to be something new for `follow`, by one read. Blocks.
+
+        Raises:
+            StoreError: the log cannot be read.
+        """
+
+    def follow(self) -> ClusterStep:
+        """Apply what is new in the log, up to its end or for some hundred batches. Blocks.
+
+        Raises:
+            StoreError: the log cannot be read, or begins behind what this node has, or a file cannot be written.
+            ValueError: the directory has a store of its own, and the log another one. Nothing was applied.
+        """
+
+    def take(self) -> ClusterStep | None:
+        """Take the log, and apply what it has up to its end; the store is not open. None: another node was faster. Blocks.
+
+        Raises:
+            StoreError: as of `follow`.
+        """
+
+    def step_down(self) -> None:
+        """Follow again, from the mark; the store is closed. Blocks."""
+
+    def append_all(self) -> None:
+        """Append every file of the store, which is not open, for nodes that have nothing. Blocks.
+
+        Raises:
+            StoreError: a file cannot be read, or this node does not own the log any more.
+        """
+
+    def note(self, message: bytes) -> None:
+        """Append a message for the other nodes. Blocks.
+
+        Raises:
+            StoreError: this node does not own the log.
+        """
+
+    def renew(self) -> None:
+        """Change the head of the log, by which an owner learns that it is none any more. Blocks.
+
+        Raises:
+            StoreError: this node does not own the log any more.
+        """
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Replace a small file of the store on all nodes. Blocks.
+
+        Raises:
+            StoreError: this node does not own the log, or the file cannot be written here.
+        """
+
+    def over(self) -> str | None:
+        """Why this node, which has taken the log, does not own it any more."""
+
+    def term(self) -> int | None:
+        """The term in which this node owns the log; None if it follows."""
+
+    def mark(self) -> LogPlace:
+        """Make durable what the files have of the log, so that a restart goes on from there. Blocks.
+
+        Raises:
+            StoreError: a file cannot be made durable. The mark before stays.
+        """
+
+    def truncate(self, place: LogPlace) -> None:
+        """Let the log begin at a place that `mark` has returned. Nodes that have less need a copy of the files. Blocks.
+
+        Raises:
+            StoreError: this node does not own the log, or its store cannot be used.
+        """
+
+@final
+class LogPlace:
+    """A place in the log of a cluster, between two entries."""
 
 @final
 class Load:
@@ -1515,6 +1638,7 @@ class Core:
         workers: int,
         identities: _Identities,
         keyring: KeyringOptions,
+        node: ClusterNode | None = None,
     ) -> Core:
         """Open or create the store and start its threads. Blocks while the log is replayed.
 
@@ -1524,6 +1648,7 @@ class Core:
             workers: threads for what waits for the disk.
             identities: the rows of `replace_identities`. The root of the first account may do everything.
             keyring: the master key, and whether the store opens without a keyring.
+            node: what owns the log of a cluster. Everything durable goes there.
 
         Raises:
             MasterKeyError: the keyring is required and does not open.

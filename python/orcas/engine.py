@@ -18,6 +18,7 @@ from orcas._core import (
     AdminCaller,
     BackupPin,
     CheckProgress,
+    ClusterNode,
     Core,
     Download,
     ErrorNote,
@@ -28,6 +29,7 @@ from orcas._core import (
     Keyring,
     ListeningPermit,
     Load,
+    LogPlace,
     MasterKeyError,
     MinioDrives,
     MinioObject,
@@ -55,7 +57,7 @@ from orcas.control.files.admission import check_control_formats, check_owner, ch
 from orcas.control.identities.snapshot import Delta, IdentitySnapshot
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.targets.file import read_targets
-from orcas.telemetry import identities, origins, standby
+from orcas.telemetry import cluster, identities, origins, standby
 from orcas.telemetry.diagnostics import forwarded
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from orcas._core import AccessAnswer as AccessAnswer
+    from orcas._core import ClusterStep as ClusterStep
     from orcas._core import Description as Description
     from orcas._core import FrontOptions as FrontOptions
     from orcas._core import KeyringOptions, Report
@@ -88,6 +91,7 @@ __all__ = [
     "BackupPin",
     "CheckOptions",
     "CheckProgress",
+    "ClusterNode",
     "Core",
     "Download",
     "ErrorNote",
@@ -98,6 +102,7 @@ __all__ = [
     "Keyring",
     "ListeningPermit",
     "Load",
+    "LogPlace",
     "MinioDrives",
     "MinioObject",
     "MinioVersion",
@@ -131,8 +136,8 @@ __all__ = [
 
 
 # As of `_core`, with those that only Python counts.
-METRICS: Final = [*_CORE_METRICS, *origins.FAMILIES, *identities.FAMILIES, *standby.FAMILIES]
-METRIC_LABELS: Final = [*_CORE_LABELS, *origins.LABELS]
+METRICS: Final = [*_CORE_METRICS, *origins.FAMILIES, *identities.FAMILIES, *standby.FAMILIES, *cluster.FAMILIES]
+METRIC_LABELS: Final = [*_CORE_LABELS, *origins.LABELS, *cluster.LABELS]
 
 log = logging.getLogger("orcas")
 
@@ -169,13 +174,19 @@ def admit(directory: Path) -> None:
 
 @forwarded()
 def open_core(
-    settings: Settings, snapshot: IdentitySnapshot, *, keyring_required: bool = True, keyring_noted: int = 0
+    settings: Settings,
+    snapshot: IdentitySnapshot,
+    *,
+    keyring_required: bool = True,
+    keyring_noted: int = 0,
+    node: ClusterNode | None = None,
 ) -> Core:
     """Open the store and start its threads. Blocks while the log is replayed.
 
     `keyring_required`: create a keyring if there is none and a master key is given, and fail if it does not open.
     Otherwise nothing is created, and a store whose keyring does not open is open without it.
     `keyring_noted`: the newest generation that the store has had. An older keyring is for reading only.
+    `node`: the node of a cluster that owns its log.
 
     Raises:
         ConfigurationError: the master key is missing, or is not that of the keyring.
@@ -183,7 +194,7 @@ def open_core(
     """
     try:
         keyring = _keyring(settings, required=keyring_required, noted=keyring_noted)
-        return Core.open(settings, *_targets(settings), _identities(snapshot), keyring)
+        return Core.open(settings, *_targets(settings), _identities(snapshot), keyring, node)
     except MasterKeyError as error:
         raise ConfigurationError(f"The store in {settings.data} cannot be opened: {error}.") from None
     except StoreError as error:

@@ -14,6 +14,7 @@ use super::admin::snapshots::{self, Snapshot};
 use super::admin::{
     BackupPin, LifecycleState, Maintenance, Pools, PyAdminCaller, ReclaimState, ReclaimStats, Stats, UsageCounts, judge,
 };
+use super::cluster::ClusterNode;
 use super::errors::{StoreError, refusal_of, store_error};
 use super::events::{EventDeliveries, EventListener, EventsStats, ListeningPermit};
 use super::requests::done::{self, PyAdmission, PyStages};
@@ -29,7 +30,9 @@ use super::store::{
 use orcas_base::buffers::release_memory;
 use orcas_base::error::Error;
 use orcas_bodies::problem::Problem;
-use orcas_engine::{Continuation, Effort, Engine, LogPosition, Replayed, Standby, SystemClock, salvage_store};
+use orcas_engine::{
+    Continuation, Effort, Engine, Environment, LogPosition, Replayed, Standby, SystemClock, salvage_store,
+};
 use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
 use orcas_fsck::CheckOptions;
 use orcas_gateway::{
@@ -106,8 +109,10 @@ pub struct Health {
 
 #[pymethods]
 impl Core {
-    /// Opens or creates the store and starts its threads. Blocks while the log is replayed.
+    /// Opens or creates the store and starts its threads; `node` owns the log of its cluster. Blocks while the log is
+    /// replayed.
     #[staticmethod]
+    #[pyo3(signature = (settings, event_targets, workers, identities, keyring, node = None))]
     fn open(
         py: Python<'_>,
         settings: Options,
@@ -115,18 +120,22 @@ impl Core {
         workers: usize,
         identities: PyIdentityTables,
         keyring: KeyringOptions,
+        node: Option<PyRef<'_, ClusterNode>>,
     ) -> PyResult<Self> {
         let data = settings.data().to_owned();
         let clock = Arc::new(SystemClock::new());
-        let test_clock = settings.is_in_memory().then(|| Arc::clone(&clock));
+        let environment = environment_with(Arc::clone(&clock));
+        let fs = node.map_or(Ok(Arc::clone(&environment.fs)), |node| node.files())?;
+        let environment = Environment { fs: Arc::clone(&fs), ..environment };
+        let test_clock = settings.is_in_memory().then_some(clock);
         let engine_options = settings.engine()?;
         let lifecycle_options = settings.lifecycle();
         let gateway_options = settings.gateway(event_targets, workers, None)?;
         let identities = Identities::new(identities.into()).map_err(PyValueError::new_err)?;
         py.detach(|| {
             let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
-            let mut engine = Engine::open(engine_options, environment_with(clock)).map_err(advised)?;
-            let keyring = keyring.open(&data, engine.handle().store_id())?;
+            let mut engine = Engine::open(engine_options, environment).map_err(advised)?;
+            let keyring = keyring.open_in(fs, &data, engine.handle().store_id())?;
             use_keys(&keyring, &engine);
             engine.start_lifecycle(lifecycle_options).map_err(advised)?;
             let gateway = Gateway::new(engine.handle(), gateway_options, identities).map_err(advised)?;

@@ -166,8 +166,12 @@ impl Front {
         self.inner.hold(held);
     }
 
-    /// Requests are carried out here from now on.
-    fn be_owner(&self) -> PyResult<()> {
+    /// Requests are carried out here from now on, for so many seconds if they are given.
+    #[pyo3(signature = (seconds = None))]
+    fn be_owner(&self, seconds: Option<f64>) -> PyResult<()> {
+        if let Some(seconds) = seconds {
+            self.inner.serve_for(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        }
         self.inner.set_owner(Owner::Here).map_err(PyValueError::new_err)
     }
 

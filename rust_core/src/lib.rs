@@ -9,6 +9,7 @@ const _: () = assert!(!orcas_base::planted::PLANTED, "deliberate defects are nev
 
 mod access;
 mod admin;
+mod cluster;
 mod core;
 mod diagnostics;
 mod errors;
@@ -49,6 +50,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<admin::PyAdminCaller>()?;
     module.add_class::<store::CheckProgress>()?;
     module.add_class::<admin::SealProgress>()?;
+    module.add_class::<cluster::ClusterNode>()?;
+    module.add_class::<cluster::LogPlace>()?;
     module.add_class::<load::Load>()?;
     module.add_class::<minio_disk::MinioDrives>()?;
     module.add_class::<minio_disk::MinioWalk>()?;

@@ -93,7 +93,7 @@ async def test_every_action_is_of_an_operation(site: Site) -> None:
         ("POST", "/iam"), ("POST", "/iam/root-key"), ("POST", "/keys"), ("POST", "/keys/action"),
         ("POST", "/keys/accept-older"), ("PUT", "/keys/master"), ("PUT", "/origins"), ("DELETE", "/origins/{bucket}"),
         ("POST", "/move"), ("POST", "/backup-pins"), ("PUT", "/backup-pins/{name}"), ("DELETE", "/backup-pins/{name}"),
-        ("POST", "/standby/rounds"), ("GET", "/standby/rounds/{pin}/files/{folder}/{name}"),
+        ("POST", "/cluster/move"), ("POST", "/standby/rounds"), ("GET", "/standby/rounds/{pin}/files/{folder}/{name}"),
     }  # fmt: skip
 
 

@@ -150,6 +150,11 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("POST", "/backup-pins"): Row(status=201),
     ("PUT", "/backup-pins/{name}"): Row({"name": "pin"}),
     ("DELETE", "/backup-pins/{name}"): Row({"name": "pin"}),
+    # The server is no node of a cluster.
+    ("GET", "/cluster"): Row(status=409),
+    ("POST", "/cluster/move"): Row(
+        order={"to": "0123abcd"}, optional=("to",), wrong=(("to", ["", "0123abc", "0123ABCD", "0123abcd\n"]),), status=409
+    ),
     ("POST", "/standby/rounds"): Row(
         queries=(
             "standby=x", "standby=" + "0" * 17, "after=-1", "after=x", "after=" + "9" * 5_000, "position=00",

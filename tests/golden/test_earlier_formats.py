@@ -74,7 +74,7 @@ SOME: Final = (
 )
 SERVERS: Final = (("serve", "-p", "0"), ("serve", "-p", "0", "--salvage"))
 # These ask only whether a server has the store open, or make a new store.
-OPENS_NOTHING: Final = {"console", "top", "bench", "restore", "status", "stop", "standby", "promote"}
+OPENS_NOTHING: Final = {"console", "top", "bench", "restore", "status", "stop", "standby", "promote", "cluster"}
 
 
 def leaves(found: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -26,6 +26,7 @@ from orcas.admin.parts import Parts
 from orcas.admin.pins import BackupPins, TooManyPinsError
 from orcas.admin.routes.access import add_access
 from orcas.admin.routes.audit import add_audit
+from orcas.admin.routes.cluster import add_cluster
 from orcas.admin.routes.identities import add_identities
 from orcas.admin.routes.keys import add_keys
 from orcas.admin.routes.orders import Name, Order
@@ -120,6 +121,7 @@ def admin_app(parts: Callable[[], Parts], around: Callable[[], Around]) -> FastA
     _add_jobs(app, lambda: tools().jobs)
     _add_pins(app, core, lambda: parts().pins)
     add_snapshots(app, core)
+    add_cluster(app, lambda: parts().member)
     add_standby(app, core, lambda: parts().pins, data, lambda: parts().copies)
     add_targets(app, lambda: parts().deliveries)
     add_tasks(app, schedule, tools)

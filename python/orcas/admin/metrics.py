@@ -18,6 +18,7 @@ from fastapi.responses import JSONResponse
 
 from orcas.process import counts as process
 from orcas.settings.config import is_loopback
+from orcas.telemetry.cluster import NodeNumbers, with_cluster
 from orcas.telemetry.identities import with_identities
 from orcas.telemetry.origins import with_origins
 from orcas.telemetry.reports import note_cause
@@ -69,11 +70,14 @@ class Reader:
         origins: Callable[[], Counts],
         damaged: Callable[[], int],
         standby: Callable[[], Progress | None],
+        node: Callable[[], NodeNumbers | None],
+        passed: Callable[[], Mapping[str, int]],
     ) -> None:
         self._settings, self._page, self._connections, self._certificate = settings, page, connections, certificate
         self._refusals = refusals
         self._spans, self._targets, self._tasks, self._origins = spans, targets, tasks, origins
         self._damaged, self._standby = damaged, standby
+        self._node, self._passed = node, passed
         self._turn = asyncio.Lock()
 
     async def read(self, *, openmetrics: bool = False) -> str:
@@ -87,7 +91,11 @@ class Reader:
             page = await run_in_threadpool(self._page(), openmetrics, around)
         page = with_identities(with_origins(page, self._origins(), openmetrics=openmetrics), self._damaged())
         progress = self._standby()
-        return page if progress is None else with_standby(page, progress.behind_sec, progress.sequence)
+        if progress is not None:
+            page = with_standby(page, progress.behind_sec, progress.sequence)
+        # In a thread: it reads the mark of the node.
+        numbers = await run_in_threadpool(self._node)
+        return page if numbers is None else with_cluster(page, numbers, self._passed(), openmetrics=openmetrics)
 
     async def answer(self, request: Request) -> Response:
         """The page, in the format that the reader prefers."""

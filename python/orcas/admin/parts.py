@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from orcas.admin.schedule import Schedule
     from orcas.admin.testing.control import TestControl
     from orcas.admin.tools import Tools
+    from orcas.cluster.member import Member
     from orcas.control.copied import ControlCopies
     from orcas.engine import Core
     from orcas.iam.directory import Directory
@@ -40,6 +41,8 @@ class Parts:
     copies: ControlCopies | None
     # How this is as a standby; None if it is none.
     standby: Callable[[], Progress] | None
+    # The node of a cluster whose store it is; None for any other.
+    member: Member | None
     # None if usage is not kept.
     usage: UsageKeeper | None
     # The data directory; None for a store that is open for salvage.

@@ -26,6 +26,7 @@ ACTIONS: Final[dict[tuple[str, str], str]] = {
     ("POST", "/buckets/{bucket}/snapshots"): "orcas:CreateSnapshot",
     ("DELETE", "/buckets/{bucket}/snapshots/{name}"): "orcas:DeleteSnapshot",
     ("POST", "/check"): "orcas:RunTask",
+    ("GET", "/cluster"): "orcas:GetStats",
     ("POST", "/compact"): "orcas:RunTask",
     ("GET", "/disk"): "orcas:GetDisk",
     ("POST", "/gc"): "orcas:RunTask",

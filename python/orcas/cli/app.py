@@ -63,6 +63,16 @@ AcceptTerms = Annotated[
 AnyDate = Annotated[
     bool, typer.Option("--any-date", help="Accept signatures of any date, for tests that have a clock of their own.")
 ]
+ClusterLog = Annotated[
+    str | None,
+    typer.Option(
+        "--log", metavar="URL", help="Be a node of the cluster that shares this log: s3://… or postgresql://…"
+    ),
+]
+NodeUrl = Annotated[
+    str | None,
+    typer.Option("--node-url", metavar="URL", help="With --log: the address at which the other nodes reach this one."),
+]
 Salvage = Annotated[
     bool, typer.Option("--salvage", help="Serve what is left of a damaged store, read-only, without changing it.")
 ]
@@ -128,6 +138,8 @@ def serve(
     acme_accept_terms: AcceptTerms = False,
     any_date: AnyDate = False,
     domain: Domain = None,
+    log: ClusterLog = None,
+    node_url: NodeUrl = None,
     salvage: Salvage = False,
     report: Report = None,
 ) -> None:
@@ -147,6 +159,8 @@ def serve(
 
         orcas serve --memory --dev            published keys, for trying things out
 
+        orcas serve --log s3://logs/orcas --node-url http://a:9000   a node of a cluster
+
         orcas serve --salvage                 the intact objects of a damaged store, read-only
     """
     from orcas.cli.server.serving import serve_command
@@ -164,6 +178,8 @@ def serve(
         "acme": ",".join(acme) if acme else None,
         "acme_accept_terms": acme_accept_terms or None,
         "any_date": any_date or None,
+        "cluster_log": log,
+        "cluster_url": node_url,
         "salvage": salvage or None,
     }
     if report is not None and not salvage:

@@ -16,7 +16,21 @@ from orcas.cli.objects import copies as object_copies
 from orcas.cli.objects import lists, probe, removal
 from orcas.cli.options import AsJson, Commands, among
 from orcas.cli.output import print_json, print_table
-from orcas.cli.server import aws, bench, console, demo, env, localstack, mc, minio, running, standby, status, top
+from orcas.cli.server import (
+    aws,
+    bench,
+    cluster,
+    console,
+    demo,
+    env,
+    localstack,
+    mc,
+    minio,
+    running,
+    standby,
+    status,
+    top,
+)
 from orcas.cli.store import copies, events, imports, inspect, keys, tasks, upkeep
 from orcas.errors import UsageError
 from orcas.settings.config import SETTINGS, Resolved, closest, resolve, variable_name
@@ -28,21 +42,21 @@ app.add_typer(config_app, name="config")
 
 for module in (
     object_copies, lists, removal, probe, env, console, upkeep, inspect, tasks, copies, imports, moves, snapshots, keys,
-    events, top, usage, quotas, origins, settings, bench, running, status, standby, demo, minio, localstack, mc, aws, users,
-    access_keys, policies, credentials, audit,
+    events, top, usage, quotas, origins, settings, bench, running, status, standby, cluster, demo, minio, localstack, mc,
+    aws, users, access_keys, policies, credentials, audit,
 ):  # fmt: skip
     module.add_to(app)
 
 # Under which heading of the help each command is.
 _PANELS: Final = {
-    "Server": ("serve", "status", "stop", "run", "env", "console", "demo", "top", "bench", "version", "config"),
+    "Server": ("serve", "status", "stop", "run", "cluster", "env", "console", "demo", "top", "bench", "version", "config"),
     "In place of others": ("minio", "localstack", "mc", "aws"),
     "Objects": ("ls", "cp", "cat", "rm", "mb", "rb", "presign", "probe"),
     "Buckets": ("move", "fork", "usage", "snapshot", "quota", "origin", "settings"),
     "Identities": ("account", "user", "group", "role", "access-key", "policy", "credentials", "audit"),
     "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),
     "Damage and copies": ("fsck", "scrub", "inspect", "backup", "restore", "standby", "promote", "export", "import"),
-}
+}  # fmt: skip
 
 
 @app.command()

@@ -20,13 +20,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.requests import Request
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orcas.admin import docs, health, metrics
 from orcas.admin.events import PATH, EventStreams
@@ -38,24 +38,26 @@ from orcas.admin.schedule import Clock, Schedule, SystemClock, Task
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.admin.watching.history import History
-from orcas.control import IdentitySnapshot, prepared, salvaged, salvaged_root
+from orcas.cluster.leaving import check_no_node
+from orcas.cluster.numbers import numbers_of
+from orcas.cluster.opening import looping
+from orcas.control import IdentitySnapshot, prepared
 from orcas.control.copied import ControlCopies
 from orcas.control.quotas import ensure_quotas
 from orcas.control.root import Root, noted_keyring
 from orcas.engine import (
     Core,
     Keyring,
+    StoreError,
     admit,
     close_core,
     names_bucket,
     open_core,
-    replace_identities,
-    salvage_core,
-    sealer_of,
 )
 from orcas.errors import ConfigurationError, UnavailableError, because
 from orcas.http.asgi import HostedExchange
 from orcas.http.bodies import run_counted
+from orcas.http.extensions import ConnectionDropped
 from orcas.http.hosts import FOREIGN, is_own
 from orcas.http.pages import POLICY, is_browser
 from orcas.iam.directory import Directory, directory_of
@@ -68,8 +70,9 @@ from orcas.process.memory import private_directory
 from orcas.s3.delivery import LogDelivery, create_buckets, warn_of_hidden
 from orcas.s3.dispatch import Dispatcher
 from orcas.s3.store import Store
-from orcas.settings.config import DEV_SECRET_KEY, Settings, reserved_paths, resolve
-from orcas.standby import copying
+from orcas.serving.reading import is_read, readable
+from orcas.settings.config import DEV_SECRET_KEY, Settings, resolve
+from orcas.settings.paths import reserved_paths
 from orcas.standby.following import Progress
 from orcas.standby.mark import check_no_standby
 from orcas.targets.delivery import Deliveries
@@ -82,10 +85,13 @@ from orcas.telemetry.watching import RequestWatch
 if TYPE_CHECKING:
     from orcas.admin.routes.server import Around
     from orcas.admin.testing.control import TestControl
+    from orcas.cluster.member import Member
     from orcas.engine import IncompleteBodies, SalvageReport
     from orcas.localstack.scripts import InitScripts
 
 Dispatch = Callable[[Scope, Receive, Send], Awaitable[None]]
+# Methods of requests that change nothing.
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 log = logging.getLogger("orcas.control")
 
@@ -119,43 +125,39 @@ StoreOpener = Callable[[Settings], AbstractAsyncContextManager[OpenStore]]
 
 @asynccontextmanager
 async def open_store(
-    settings: Settings, *, keyring_required: bool = True, serves: bool = True, clock: Clock | None = None
+    settings: Settings,
+    *,
+    keyring_required: bool = True,
+    serves: bool = True,
+    clock: Clock | None = None,
+    member: Member | None = None,
 ) -> AsyncIterator[OpenStore]:
     """Open the engine, then the control store, and create the dispatcher. On exit, flush the engine, release the lock.
 
     The engine comes first, because the keyring needs its id, and seals what the control store keeps. `serves`: others have
     keys. Otherwise the root has a pair of this process only, and the control store is not opened.
 
-    `keyring_required`: as of `orcas.engine.open_core`. `clock`: when periodic tasks are due.
+    `keyring_required`: as of `orcas.engine.open_core`. `clock`: when periodic tasks are due. `member`: the node of a
+    cluster whose store it is.
 
     Raises:
         ConfigurationError: the master key is missing, or is not that of the keyring.
         UnavailableError: the store is locked or damaged.
     """
     await asyncio.to_thread(admit, settings.data)
-    keys = settings.root_access_key, settings.root_secret_key
-    if settings.standby_of is not None:
-        async with copying(settings) as (core, root, following):
-            told = {"recovery": "standby"}
-            async with _assembled(core, settings, root, told, standby=following.progress) as store, following:
+    if is_read(settings, member):
+        async with readable(settings, member) as found:
+            opened = _assembled(
+                found.core, settings, found.root, {"recovery": found.kind}, found.report,
+                standby=found.progress, member=member,
+            )  # fmt: skip
+            async with opened as store, found.loop:
                 yield store
         return
-    if settings.salvage:
-        with salvaged(settings.data) as owner:
-            core, report = await asyncio.to_thread(salvage_core, settings, IdentitySnapshot.of_root(owner))
-            root = salvaged_root(settings.data, owner, *keys, sealer_of(core))
-            replace_identities(core, IdentitySnapshot.of_root(owner, (root.access_key, root.secret_key)))
-            async with _assembled(core, settings, root, {"recovery": "salvage"}, report) as store:
-                yield store
-        return
-    declared = None
-    if keyring_required:
-        # Before there is a directory, with a root key that nothing has sealed.
-        check_default(settings)
-        check_targets(settings)
-        if settings.identities_file is not None:
-            declared = read_identities(settings.identities_file)
+    declared = _declared(settings) if keyring_required else None
     check_no_standby(settings.data)
+    if member is None:
+        check_no_node(settings.data)
     with prepared(settings.data) as owner:
         if keyring_required:
             check_presence(settings.data)
@@ -165,29 +167,45 @@ async def open_store(
         # Requests of a command are not those of a user.
         metered = settings if serves else dataclasses.replace(settings, usage_interval_sec=0)
         core = await asyncio.to_thread(
-            open_core, metered, IdentitySnapshot.of_root(owner), keyring_required=keyring_required, keyring_noted=noted
+            open_core,
+            metered,
+            IdentitySnapshot.of_root(owner),
+            keyring_required=keyring_required,
+            keyring_noted=noted,
+            node=None if member is None else member.node,
         )
         opening = _opening(core, round(time.monotonic() - began, 3))
-        async with (
-            _identities(core, settings, owner, declared, serves=serves) as (root, directory),
-            _assembled(
-                core,
-                settings,
-                root,
-                opening,
-                delivers=keyring_required,
-                serves=serves,
-                clock=clock,
-                directory=directory,
-            ) as store,
-        ):
-            keyring = core.keyring()
-            if isinstance(keyring, Keyring):
-                looked_after = keyring_upkeep if keyring_required else keyring_noted
-                async with looked_after(keyring, settings.data):
-                    yield store
-            else:
+        async with _identities(core, settings, owner, declared, serves=serves) as (root, directory):
+            opened = _assembled(
+                core, settings, root, opening, delivers=keyring_required, serves=serves, clock=clock,
+                directory=directory, member=member,
+            )  # fmt: skip
+            async with opened as store, _looked_after(core, settings, member, keyring_required=keyring_required):
                 yield store
+
+
+def _declared(settings: Settings) -> Declared | None:
+    """Check what depends on settings, before there is a directory with a root key that nothing has sealed, and read the
+    file of identities."""
+    check_default(settings)
+    check_targets(settings)
+    return None if settings.identities_file is None else read_identities(settings.identities_file)
+
+
+@asynccontextmanager
+async def _looked_after(
+    core: Core, settings: Settings, member: Member | None, *, keyring_required: bool
+) -> AsyncIterator[None]:
+    """Look after the keyring, and let the other nodes of a cluster have what this one changes."""
+    async with contextlib.AsyncExitStack() as stack:
+        keyring = core.keyring()
+        if isinstance(keyring, Keyring):
+            kept = keyring_upkeep if keyring_required else keyring_noted
+            await stack.enter_async_context(kept(keyring, settings.data))
+        if member is not None:
+            await asyncio.to_thread(member.opened)
+            await stack.enter_async_context(looping(member, core))
+        yield
 
 
 @asynccontextmanager
@@ -217,6 +235,7 @@ async def _assembled(
     clock: Clock | None = None,
     directory: Directory | None = None,
     standby: Callable[[], Progress] | None = None,
+    member: Member | None = None,
 ) -> AsyncIterator[OpenStore]:
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
@@ -233,9 +252,8 @@ async def _assembled(
             core, store, audit=audit, listen=streams.listen, console=settings.console, origins=pulls
         )
         delivery = LogDelivery(logs, dispatcher.perform, settings, root)
-        reads = report is not None or standby is not None
-        how = {"delivers": delivers, "serves": serves, "reads": reads}
-        parts = _parts(core, settings, pulls, directory, clock or SystemClock(), standby, **how)
+        how = {"delivers": delivers, "serves": serves, "reads": (reads := report is not None or standby is not None)}
+        parts = _parts(core, settings, pulls, directory, clock or SystemClock(), standby, member, **how)
         traces = None if settings.traces_endpoint is None else Traces(settings.traces_endpoint, logs)
         watching = health.watch(core.health, "ok" if standby is None else "read-only")
         looking, delivering = map(asyncio.create_task, (watching, delivery.run()))
@@ -284,6 +302,7 @@ def _parts(
     directory: Directory | None,
     clock: Clock,
     standby: Callable[[], Progress] | None,
+    member: Member | None,
     *,
     delivers: bool,
     serves: bool,
@@ -311,6 +330,7 @@ def _parts(
         directory=settings.data if standby is not None or not reads else None,
         copies=None if reads else ControlCopies(settings.data),
         standby=standby,
+        member=member,
         identities=directory,
         testing=_test_control(core, settings),
     )
@@ -460,6 +480,9 @@ class Connections(Protocol):
     def count_refusals(self) -> Mapping[str, int]:
         """How often connections were ended with an answer of their own, by error code."""
 
+    def count_passed(self) -> Mapping[str, int]:
+        """How many requests were for another node of the cluster, by what came of them."""
+
     def certificate_state(self) -> tuple[float, bool] | None:
         """When the first certificate ends (seconds since 1970), and whether another is missing; None without TLS."""
 
@@ -472,6 +495,7 @@ class Orcas(FastAPI):
         open_store: opens the store when the lifespan begins.
         sources: where the value of each setting is from, if that is known: `orcas.settings.config.Resolved`.
         init_scripts: those of `orcas localstack`.
+        member: the node of a cluster that this serves.
         ending: runs when the server is to stop, while it still serves. It gets the seconds that it may take, and blocks.
     """
 
@@ -483,6 +507,7 @@ class Orcas(FastAPI):
         sources: Mapping[str, str] | None = None,
         init_scripts: InitScripts | None = None,
         ending: Callable[[float], None] | None = None,
+        member: Member | None = None,
     ) -> None:
         super().__init__(
             title="Orcas",
@@ -500,6 +525,7 @@ class Orcas(FastAPI):
         self._history: History | None = None
         self._access: AccessLog | None = None
         self.ending = ending
+        self.member = member
         self._open_store = open_store
         self._loop: asyncio.AbstractEventLoop | None = None
         self._domains = list(settings.domains)
@@ -519,6 +545,8 @@ class Orcas(FastAPI):
             origins=lambda: self._parts().pulls.counts(),
             damaged=self._damaged,
             standby=self._standby,
+            node=lambda: None if self.member is None else numbers_of(self.member),
+            passed=lambda: {} if self.connections is None else self.connections.count_passed(),
         )
         self.include_router(metrics.router(settings, self._reader), prefix="/_orcas")
         # No redirects from a path to the same path with a slash.
@@ -543,6 +571,8 @@ class Orcas(FastAPI):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
         else:
+            if self.member is not None and self.member.owns and scope["method"] not in _SAFE:
+                send = _after(self.member.bring, send)
             await self._answer(scope, receive, send)
 
     async def _own(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -720,6 +750,21 @@ class Orcas(FastAPI):
                 self.store = self._access = self._history = None
 
 
+def _after(bring: Callable[[], None], send: Send) -> Send:
+    """Send an answer when the other nodes of the cluster have what the request has changed."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            try:
+                await asyncio.to_thread(bring)
+            except StoreError:
+                # What has become of the change, the next owner knows.
+                raise ConnectionDropped from None
+        await send(message)
+
+    return sent
+
+
 class _OfDevelopment(Orcas):
     """The server with published keys. It answers only requests whose Host nobody else can have."""
 
@@ -741,8 +786,9 @@ def orcas_of(
     sources: Mapping[str, str] | None = None,
     init_scripts: InitScripts | None = None,
     ending: Callable[[float], None] | None = None,
+    member: Member | None = None,
 ) -> Orcas:
     """The server as an ASGI application, for clients. The arguments are those of `Orcas`."""
     published = settings.dev or settings.root_secret_key == DEV_SECRET_KEY
     kind = _OfDevelopment if published else Orcas
-    return kind(settings, open_store, sources=sources, init_scripts=init_scripts, ending=ending)
+    return kind(settings, open_store, sources=sources, init_scripts=init_scripts, ending=ending, member=member)

@@ -22,7 +22,8 @@ from starlette.requests import ClientDisconnect
 from orcas.engine import Front
 from orcas.http.extensions import CERTIFICATE, COUNTED, ENDLESS, ConnectionDropped
 from orcas.http.refusals import FAILED
-from orcas.settings.config import DEV_SECRET_KEY, Settings, node_paths, reserved_paths
+from orcas.settings.config import DEV_SECRET_KEY, Settings
+from orcas.settings.paths import node_paths, reserved_paths
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -126,7 +127,7 @@ def start_front(
         own_names = [*settings.domains, *filter(None, (settings.website_host,))]
     front = Front.start(store.parts.core, [each.fileno() for each in listeners], application.fileno(), {
         "threads": _processors(), "reserved": list(reserved_paths(settings)),
-        "of_node": list(node_paths(settings)), "is_owner": True,
+        "of_node": list(node_paths(settings)), "is_owner": store.parts.member is None or store.parts.member.owns,
         "domains": list(settings.domains), "website_host": settings.website_host,
         "trusted_proxies": list(settings.trusted_proxies), "own_names": own_names,
         "body_budget": settings.body_budget, "max_head_size": settings.max_head_size,

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import gc
 import logging
+import math
 import signal
 import socket
 import ssl
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 # A stop that takes longer than this says what it waits for.
 _SILENT_SECONDS: Final = 3
+# Time for requests to end when a node of a cluster gets another role.
+_LEAVING_SECONDS: Final = 1.0
+_CHANGE_SECONDS: Final = 0.05
 # Time for cancelled requests to end.
 _CANCEL_SECONDS: Final = 5
 # Between two reports of lines that were left out.
@@ -52,8 +56,15 @@ log = logging.getLogger("orcas")
 Announce = Callable[[Address, OpenStore], None]
 
 
-def run(app: Orcas, announce: Announce) -> None:
+def listening(settings: Settings) -> list[int]:
+    """The ports to listen on."""
+    return [port for port in (settings.port, settings.console_port) if port is not None]
+
+
+def run(app: Orcas, announce: Announce, sockets: list[socket.socket] | None = None) -> bool:
     """Serve until SIGTERM or SIGINT; `announce` gets the address once requests are accepted.
+
+    `sockets` are bound, and closed at the end; without them, those of the settings are made. Whether a signal was the end.
 
     Raises:
         ConfigurationError: the certificate cannot be used.
@@ -62,10 +73,13 @@ def run(app: Orcas, announce: Announce) -> None:
     settings = app.settings
     certificates = given_certificates(settings)
     with contextlib.ExitStack() as stack:
-        ports = [port for port in (settings.port, settings.console_port) if port is not None]
-        listeners = [stack.enter_context(bound(settings.host, port)) for port in ports]
+        listeners = (
+            [stack.enter_context(bound(settings.host, port)) for port in listening(settings)]
+            if sockets is None
+            else [stack.enter_context(each) for each in sockets]
+        )
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
-        runner.run(_serve(app, listeners, certificates, announce))
+        return runner.run(_serve(app, listeners, certificates, announce))
 
 
 @contextlib.contextmanager
@@ -173,18 +187,15 @@ def address_of(url: str, settings: Settings, certificates: Certificates | None, 
 
 async def _serve(
     app: Orcas, listeners: list[socket.socket], certificates: Certificates | None, announce: Announce
-) -> None:
+) -> bool:
     stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
     server = _Server(app, app.settings, stopping)
     app.connections = server
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.stop)
-    loop.add_signal_handler(signal.SIGHUP, _hangup(app, server))
+    _listen_for_ends(app, server)
     async with app.router.lifespan_context(app):
         if stopping.is_set() or app.store is None:
             log.info("Stopped before it was ready")
-            return
+            return True
         store = app.store
         ca = None
         if app.settings.tls_self_signed:
@@ -235,7 +246,23 @@ async def _serve(
             if not app.settings.salvage:
                 remove_address(app.settings.data)
                 remove_link(app.settings.data, app.settings.server_link)
-    log.info("Stopped")
+    if not server.has_left:
+        log.info("Stopped")
+    return not server.has_left
+
+
+def _listen_for_ends(app: Orcas, server: _Server) -> None:
+    """Let signals stop the server, and the node of a cluster that it serves end its role."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    loop.add_signal_handler(signal.SIGHUP, _hangup(app, server))
+    if app.member is not None:
+
+        def leave() -> None:
+            loop.call_soon_threadsafe(server.leave)
+
+        app.member.leave = leave
 
 
 def _link(settings: Settings) -> None:
@@ -291,6 +318,9 @@ class _Server(ApplicationServer):
         self.settings = settings
         self.stopping = stopping
         self.ready: Callable[[], None] = lambda: None
+        # A node of a cluster gets another role.
+        self.has_left = False
+        self._is_serving = False
         # Ends what does not end by itself.
         self.draining: Callable[[], None] = lambda: None
         # Without any, the server speaks plain HTTP.
@@ -315,6 +345,10 @@ class _Server(ApplicationServer):
         """How often connections were ended with an answer of their own, by error code."""
         return {} if self.front is None else dict(self.front.refusals())
 
+    def count_passed(self) -> dict[str, int]:
+        """How many requests were for another node of the cluster, by what came of them."""
+        return {} if self.front is None else dict(self.front.passed())
+
     def stop(self) -> None:
         """Handle a stop signal: begin to drain. At the second one, stop waiting."""
         requests, timeout = sum(self._under_way()), self.settings.drain_timeout_sec
@@ -326,7 +360,14 @@ class _Server(ApplicationServer):
             log.info("Stopping", extra={"orcas": {"requests": requests, "drain_timeout_sec": timeout}})
         self.force_exit = self.should_exit
         self.should_exit = True
+        self.has_left = False
         self.stopping.set()
+
+    def leave(self) -> None:
+        """End the role of a node of a cluster, once it has begun."""
+        if not self.should_exit:
+            self.has_left = True
+            self.should_exit = self._is_serving
 
     async def serve_behind(self, listeners: list[socket.socket], store: OpenStore) -> None:
         """Serve clients that connect to `listeners`, until a signal."""
@@ -347,7 +388,13 @@ class _Server(ApplicationServer):
             raise UnavailableError(
                 f"Orcas cannot listen on the address: {error.strerror}; give another --port, or stop what listens there."
             ) from None
+        if self._app.member is not None:
+            self._app.member.served_by(self.front)
         self.ready()
+        self._is_serving = True
+        if self.has_left:
+            # When the main loop has begun, so that it ends in order.
+            asyncio.get_running_loop().call_later(_CHANGE_SECONDS, self.leave)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting and drain, the application last."""
@@ -362,7 +409,8 @@ class _Server(ApplicationServer):
                 listener.close()
             silence = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._report)
             try:
-                requests, unread = await asyncio.to_thread(self.front.stop, self.settings.drain_timeout_sec)
+                patience = min(self.settings.drain_timeout_sec, _LEAVING_SECONDS if self.has_left else math.inf)
+                requests, unread = await asyncio.to_thread(self.front.stop, patience)
             finally:
                 silence.cancel()
             if unread:

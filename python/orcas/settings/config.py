@@ -67,6 +67,8 @@ _PASSPHRASE: Final = re.compile(r"[^\x00-\x1f\x7f]{8,256}")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,64}")
 _HTTPS_URL: Final = re.compile(r"https://[^\s/?#@]+(/[^\s?#]*)?")
+_LOG_URL: Final = re.compile(r"(s3|postgres(ql)?)://[^\s]+")
+_NODE_URL: Final = re.compile(r"https?://[^\s/?#@]+")
 _EMAIL: Final = re.compile(r"[^\s@,?%]+@[^\s@,?%]+")
 # Variables that Kubernetes defines for a service called `orcas`. `ORCAS_PORT` is one too, but it is a setting.
 _SERVICE_LINK: Final = re.compile(r"ORCAS_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)")
@@ -366,6 +368,23 @@ class Settings(ObservabilitySettings):
         30, "time that in-flight requests have to finish after SIGTERM", integer, unit="seconds", low=0, high=3600
     )
 
+    cluster_log: str | None = _setting(
+        None, "log that the nodes of a cluster share, as s3://BUCKET/PREFIX or postgresql://HOST/DATABASE", text,
+        pattern=_LOG_URL, requirement="s3://BUCKET/PREFIX or postgresql://HOST/DATABASE", secret=True,
+    )  # fmt: skip
+    cluster_url: str | None = _setting(
+        None, "address at which the other nodes of the cluster reach this one, as http://HOST:PORT or https://HOST:PORT",
+        text, pattern=_NODE_URL, requirement="http://HOST:PORT or https://HOST:PORT",
+    )  # fmt: skip
+    cluster_lease_sec: float = _setting(
+        6.0, "time without a sign of life from the owner of the log after which another node takes it", number,
+        unit="seconds", low=1, high=300,
+    )  # fmt: skip
+    cluster_keep_sec: int = _setting(
+        3600, "time for which the log of a cluster keeps what nodes may still have to read", integer,
+        unit="seconds", low=1, high=365 * DAY_SECONDS,
+    )  # fmt: skip
+
     log_format: str = _setting(
         "auto", "format of the log on stderr; `auto` means `human` on a terminal and `json` elsewhere", text,
         choices=("auto", "human", "json"),
@@ -394,6 +413,7 @@ class Settings(ObservabilitySettings):
 # Options of `orcas serve`, `orcas run` and `orcas standby` whose name differs from that of their setting.
 OPTIONS: Final = {
     "domains": "domain", "root_access_key": "access-key", "root_secret_key": "secret-key", "standby_of": "from",
+    "cluster_log": "log", "cluster_url": "node-url",
 }  # fmt: skip
 SETTINGS: Final[dict[str, Setting]] = {f.name: f.metadata["setting"] for f in dataclasses.fields(Settings)}
 
@@ -409,25 +429,6 @@ class Resolved:
 def has_tls(settings: Settings) -> bool:
     """Whether the server speaks TLS."""
     return bool(settings.tls_cert_file or settings.acme) or settings.tls_self_signed
-
-
-def reserved_paths(settings: Settings) -> tuple[str, ...]:
-    """The paths below these are not S3's, nor are those of them that end without a slash.
-
-    The names of buckets have no underscore, so `/_orcas/` hides none from path-style clients.
-    """
-    return (
-        "/_orcas/", *(("/minio",) if settings.minio else ()), *(("/_localstack/",) if settings.localstack else ()),
-    )  # fmt: skip
-
-
-def node_paths(settings: Settings) -> tuple[str, ...]:
-    """Those of the reserved paths that each node of a cluster answers itself, whichever node is the owner of the log."""
-    return (
-        "/_orcas/health", "/_orcas/metrics", "/_orcas/cluster",
-        *(("/minio/health", "/minio/v2/metrics") if settings.minio else ()),
-        *(("/_localstack/health",) if settings.localstack else ()),
-    )  # fmt: skip
 
 
 def variable_name(name: str) -> str:
@@ -649,6 +650,7 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
         raise ConfigurationError("ORCAS_MASTER_KEY and ORCAS_MASTER_PASSPHRASE are both set: set only one.")
     _check_tls(settings)
     _check_website_host(settings)
+    _check_cluster(settings)
     if settings.memory and settings.salvage:
         raise ConfigurationError("--salvage cannot be used with --memory: name an existing store with --data.")
     if settings.memory:
@@ -741,6 +743,18 @@ def _check_tls(settings: Settings) -> None:
         raise ConfigurationError(
             "ORCAS_TLS_CLIENT_CA_FILE needs TLS: set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE as well."
         )
+
+
+def _check_cluster(settings: Settings) -> None:
+    """Check what concerns nodes of a cluster."""
+    if settings.cluster_log is None:
+        return
+    if settings.cluster_url is None:
+        raise ConfigurationError(
+            "A node of a cluster needs an address for the other nodes: give --node-url http://HOST:PORT."
+        )
+    if settings.memory or settings.salvage or settings.standby_of is not None:
+        raise ConfigurationError("--log is for a store in a directory: leave out --memory, --salvage and --from.")
 
 
 def _check_website_host(settings: Settings) -> None:

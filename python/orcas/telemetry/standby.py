@@ -7,8 +7,8 @@ from typing import Final
 BEHIND: Final = "orcas_standby_behind_seconds"
 SEQUENCE: Final = "orcas_standby_sequence"
 _MEANINGS: Final = {
-    BEHIND: "Of a standby: for how long the server that it follows may have had changes that are not here.",
-    SEQUENCE: "Of a standby: the last record that it shows.",
+    BEHIND: "Of a standby, or a follower of a cluster: for how long there may have been changes that are not here.",
+    SEQUENCE: "Of a standby: the last record that it shows; of a follower, what orcas_cluster_position says.",
 }
 FAMILIES: Final[list[tuple[str, str, str, list[str], str]]] = [
     (name, "gauge", "", [], meaning) for name, meaning in _MEANINGS.items()

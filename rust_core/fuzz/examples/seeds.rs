@@ -22,9 +22,14 @@ use sha1::Sha1;
 #[path = "../../crates/record/src/tests/samples.rs"]
 mod samples;
 
+#[allow(dead_code, reason = "the nodes of a cluster use more of it")]
+#[path = "../../crates/cluster/src/change.rs"]
+mod change;
 #[allow(dead_code, reason = "the stores of shared logs use more of it")]
 #[path = "../../crates/log_stores/src/format.rs"]
 mod format;
+
+use change::Change;
 
 /// Seeds by target and name.
 type Seeds = Vec<(&'static str, String, Vec<u8>)>;
@@ -382,6 +387,20 @@ fn shared_logs(seeds: &mut Seeds) {
         seeds.push(("shared", name.to_owned(), [&[0], &whole[..]].concat()));
         seeds.push(("shared", format!("{name}-fields"), [&[1], &whole[..whole.len() - 32]].concat()));
     }
+    let (log, pack) = ("log/00000000000000000001.log".to_owned(), "chunks/1.pack".to_owned());
+    let mut changes = vec![4];
+    for change in [
+        Change::Write { name: log.clone(), offset: 4096, bytes: Bytes::from_static(b"a batch") },
+        Change::Cut { name: log, length: 8192 },
+        Change::Punch { name: pack.clone(), offset: 4096, length: 4096 },
+        Change::Rename { from: "keyring.draft".to_owned(), to: "keyring".to_owned() },
+        Change::Remove { name: pack },
+        Change::Replace { name: "root.json".to_owned(), bytes: Bytes::from_static(b"{}") },
+        Change::Note(Bytes::from_static(b"{}")),
+    ] {
+        change.encode(&mut changes);
+    }
+    seeds.push(("shared", "changes".to_owned(), changes));
     let at = Cursor { next: 9, last: Some(EntryId(u128::MAX)) };
     let snapshots = vec![Snapshot { at, term: 2 }, Snapshot { at: Cursor::default(), term: 1 }];
     let text = format::encode_snapshots(&snapshots);

@@ -67,8 +67,13 @@ impl KeyringOptions {
     ///
     /// # Errors
     /// Only if it is required.
-    pub fn open(mut self, dir: &Path, store: [u8; 16]) -> PyResult<Opened> {
-        match self.tried(dir, StoreId(store)) {
+    pub fn open(self, dir: &Path, store: [u8; 16]) -> PyResult<Opened> {
+        self.open_in(Arc::new(RealFileSystem), dir, store)
+    }
+
+    /// The same, in this file system.
+    pub fn open_in(mut self, fs: Arc<dyn FileSystem>, dir: &Path, store: [u8; 16]) -> PyResult<Opened> {
+        match self.tried(fs, dir, StoreId(store)) {
             Ok(opened) => Ok(opened),
             Err(error) if self.required => Err(match error {
                 OpenError::Damaged { .. } | OpenError::Missing { .. } | OpenError::NotStored(_) => {
@@ -80,8 +85,7 @@ impl KeyringOptions {
         }
     }
 
-    fn tried(&mut self, dir: &Path, store: StoreId) -> Result<Opened, OpenError> {
-        let fs: Arc<dyn FileSystem> = Arc::new(RealFileSystem);
+    fn tried(&mut self, fs: Arc<dyn FileSystem>, dir: &Path, store: StoreId) -> Result<Opened, OpenError> {
         let fs = if self.read_only { Arc::new(ReadOnlyFileSystem::new(fs)) as Arc<dyn FileSystem> } else { fs };
         let secret = secret_of(self.master_key.take(), self.master_passphrase.take())?;
         let found = presence(&fs, dir);

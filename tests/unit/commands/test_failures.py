@@ -30,6 +30,7 @@ INSIDE = {
     "version": "orcas.version.orcas_version",
     "standby": "orcas.settings.config.resolve",
     "promote": "orcas.settings.config.resolve",
+    "cluster status": "orcas.cli.store.upkeep.resolve",
     "minio server x": "orcas.settings.config.resolve",
     "localstack": "orcas.settings.config.resolve",
     "mc ls local": "orcas.cli.store.upkeep.resolve",

@@ -327,6 +327,20 @@ ELSEWHERE: Final = {
         "The copied log cannot be read": "The copied log cannot be read",
         "The standby cannot follow the log": "The standby cannot follow the log",
     },
+    "tests/cluster/test_nodes.py": {
+        "… has a store of its own, and the log": "has a store of its own",
+        "… is of a node of a cluster": "is of a node of a cluster",
+    },
+    "tests/unit/cluster/test_refusals.py": {
+        "No node owns the log at present": "No node owns the log at present",
+        "The node cannot follow the log (": "The node cannot follow the log (",
+        "… cannot be replaced": "cannot be replaced",
+        "… has no mark in the log yet": "has no mark in the log yet",
+        "… has too little of the log": "has too little of the log",
+        "This node cannot follow the log": "cannot follow the log of its cluster",
+        "This node cannot take the log": "cannot take the log of its cluster",
+        "This node does not own the log": "does not own the log of its cluster any more",
+    },
     "tests/tools/test_admission.py": {"… cannot be read by this user": "as root, run `chown -R "},
     "tests/tools/test_status.py": {
         "The server is not well (…)": "is not well (",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 import shutil
@@ -35,6 +36,11 @@ VARIABLES: Final = {variable_name(name) for name, setting in SETTINGS.items() if
 NOT_SHOWN: Final = {
     "orcas_standby_behind_seconds": "only standbys have it; there is an alert, and `orcas status` says the same",
     "orcas_standby_sequence": "likewise",
+    "orcas_cluster_owner": "only nodes of clusters have it; there is an alert, and `orcas cluster status` says the same",
+    "orcas_cluster_term": "likewise",
+    "orcas_cluster_position": "likewise",
+    "orcas_cluster_silent_seconds": "likewise; it is near zero unless the first alert is near",
+    "orcas_cluster_passed_requests": "few servers are nodes; what fails on the way is among the errors of clients",
     "orcas_lockouts": "the log says which address it is, and there is an alert on wrong signatures",
     "http_requests": "what orcas_requests says, for other people's dashboards",
     "http_request_duration_seconds": "what orcas_request_duration_seconds says, for other people's dashboards",
@@ -166,6 +172,48 @@ def test_the_parts_of_the_compose_file_fit_together() -> None:
     assert job["authorization"]["credentials_file"] == services["orcas"]["environment"]["ORCAS_METRICS_TOKEN_FILE"]
     [source] = yaml_of(DEPLOY / "grafana" / "provisioning" / "datasources" / "prometheus.yml")["datasources"]
     assert source["url"] == "http://prometheus:9090"
+
+
+def test_the_parts_of_the_compose_file_of_a_cluster_fit_together() -> None:
+    document = yaml_of(DEPLOY / "cluster" / "compose.yaml")
+    services = document["services"]
+    nodes = {name: service for name, service in services.items() if name != "database"}
+    assert set(nodes) == {"node1", "node2"}
+    addresses = [node["networks"]["nodes"]["ipv4_address"] for node in nodes.values()]
+    for name, node in nodes.items():
+        assert node["environment"]["ORCAS_CLUSTER_URL"] == f"http://{name}:9000"
+        assert node["environment"]["ORCAS_TRUSTED_PROXIES"].split(",") == addresses
+        assert node["volumes"] == [f"{name}:/data"]
+        assert all(port.startswith("127.0.0.1:") for port in node["ports"])
+        assert (DEPLOY / "cluster" / node["build"]["context"] / node["build"]["dockerfile"]).is_file()
+        assert "@database/" in node["command"][0]
+    for service in services.values():
+        assert {volume.split(":")[0] for volume in service["volumes"]} <= set(document["volumes"])
+        assert set(service["secrets"]) == set(document["secrets"])
+    subnet = document["networks"]["nodes"]["ipam"]["config"][0]["subnet"]
+    assert all(ipaddress.ip_address(each) in ipaddress.ip_network(subnet) for each in addresses)
+
+
+def test_the_parts_of_the_manifests_of_a_cluster_fit_together() -> None:
+    text = (DEPLOY / "cluster" / "kubernetes.yaml").read_text(encoding="utf-8")
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(text)}
+    nodes = objects["StatefulSet", "orcas-cluster"]["spec"]
+    [container] = nodes["template"]["spec"]["containers"]
+    variables = {entry["name"]: entry.get("value") for entry in container["env"]}
+    (among,) = [each for each in objects.values() if each["kind"] == "Service" and "clusterIP" in each["spec"]]
+    assert nodes["serviceName"] == among["metadata"]["name"]
+    assert variables["ORCAS_CLUSTER_URL"] == f"http://$(POD_NAME).{nodes['serviceName']}:9000"
+    labels = nodes["template"]["metadata"]["labels"]
+    for (kind, _), each in objects.items():
+        selector = each["spec"]["selector"]
+        assert (selector if kind == "Service" else selector["matchLabels"]) == labels
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    volumes = {volume["name"] for volume in nodes["template"]["spec"]["volumes"]}
+    assert set(mounts) == volumes | {claim["metadata"]["name"] for claim in nodes["volumeClaimTemplates"]}
+    assert variables["ORCAS_CLUSTER_LOG_FILE"] == f"{mounts['secrets']}/log"
+    assert variables["ORCAS_DATA"] == f"{mounts['data']}/store"
+    guide = (ROOT / "docs" / "deployment" / "kubernetes.md").read_text(encoding="utf-8")
+    assert "create secret generic orcas-cluster --from-literal=log=" in guide
 
 
 def test_the_image_is_made_of_files_that_exist() -> None:

@@ -78,6 +78,7 @@ NOT_RUN: Final = {
     "orcas stop": "ends the server of the other lines; tests/tools/test_status.py stops one of its own",
     "orcas access-key (disable|enable|delete|limit) .*": "need a key that was made; tests/tools/test_identities.py has some",
     "orcas access-key rotate-root": "ends the key of the other lines; tests/tools/test_identities.py replaces one",
+    "orcas serve --log .*|orcas cluster .*": "need nodes that share a log; tests/cluster runs each",
     r"(AWS_\w+=\S+ )*orcas (standby|promote) .*|orcas (status|stop|serve|fsck) --data /srv/standby": "need a server; "
     "tests/tools/test_standby.py runs each",
     "orcas serve --salvage": "needs a damaged store; tests/crash/test_salvage.py has some",

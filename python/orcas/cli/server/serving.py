@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import shlex
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from orcas.cluster.running import run_node
 from orcas.errors import UnavailableError, because
 from orcas.process.descriptors import allow_files
 from orcas.process.memory import private_directory
-from orcas.serving.app import OpenStore, Orcas, orcas_of
+from orcas.serving.app import OpenStore, Orcas, open_store, orcas_of
 from orcas.serving.serve import Announce, run
 from orcas.settings.config import (
     DAY_SECONDS,
@@ -34,6 +36,7 @@ from orcas.tools.salvage import in_words, readable_salvage, write_report
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from orcas.cluster.member import Member
     from orcas.control.files.address import Address
     from orcas.engine import SalvageReport
 
@@ -96,7 +99,15 @@ def serve_with(
                     f"A directory for the store in memory cannot be created: {because(error)}."
                 ) from None
             settings = dataclasses.replace(settings, data=data)
-        run(make(settings, sources=resolved.sources), announce)
+        if settings.cluster_log is None:
+            run(make(settings, sources=resolved.sources), announce)
+        else:
+            run_node(functools.partial(_of_node, make, resolved), settings, announce)
+
+
+def _of_node(make: Callable[..., Orcas], resolved: Resolved, member: Member) -> Orcas:
+    opener = functools.partial(open_store, member=member)
+    return make(resolved.settings, opener, sources=resolved.sources, member=member)
 
 
 def _warn(settings: Settings) -> None:

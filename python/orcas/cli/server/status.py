@@ -49,7 +49,7 @@ def status(ready: Ready = False, *, where: Where) -> None:
         tell({"ready": True, "url": url}, f"ready: {url}", where.as_json)
         return
     settings = settings_of(where.data)
-    session = _server(settings, where.endpoint)
+    session = server_of(settings, where.endpoint)
     if session is None:
         shown: dict[str, Any] = {"running": False, "data": str(settings.data), **_of_disk(settings)}
         if where.as_json:
@@ -100,7 +100,7 @@ def _health(transport: HttpTransport, path: str) -> tuple[int, str]:
         return answer.status, answer.read().decode(errors="replace").strip()
 
 
-def _server(settings: Settings, endpoint: str | None) -> Session | None:
+def server_of(settings: Settings, endpoint: str | None) -> Session | None:
     """The server at `endpoint`, or the one that has the store open; None if there is none."""
     from orcas.control.files import is_locked
     from orcas.tools.reach import remote, through_server
@@ -182,7 +182,7 @@ def stop(*, where: Where) -> None:
         orcas stop
     """
     settings = settings_of(where.data)
-    session = _server(settings, where.endpoint)
+    session = server_of(settings, where.endpoint)
     if session is None:
         raise UnavailableError(f"No server has the store in {settings.data} open: there is nothing to stop.")
     with contextlib.closing(session):

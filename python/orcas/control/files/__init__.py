@@ -32,6 +32,8 @@ _STORE_FILES: Final = frozenset(
         LOCK_NAME,
         # A standby whose first copy was not complete.
         "standby.json",
+        # A node of a cluster that has applied nothing of the log.
+        "cluster.node",
         *(f"{name}{copy}" for name in (DATABASE_NAME, ROOT_NAME, KEY_NAME, "store.keys") for copy in ("", ".copy")),
     }
     | {*KEYRING_NAMES}

@@ -22,6 +22,8 @@ use orcas_gateway::{Gateway, Responder, now_ms};
 pub const HELD: u8 = 1;
 /// Another node carries requests out, or none.
 pub const ELSEWHERE: u8 = 2;
+/// This node carries requests out until a time.
+pub const LEASED: u8 = 4;
 
 /// The state that all threads share.
 pub struct Shared {
@@ -32,6 +34,8 @@ pub struct Shared {
     /// Which of the detours below requests take.
     detours: AtomicU8,
     ownership: Ownership,
+    /// Until when this node carries requests out, if it is `LEASED`: in nanoseconds since the machine was started.
+    serves_until: AtomicU64,
     pub passed: PassedCounts,
     /// Buckets that the application fetches objects for.
     origins: Mutex<Arc<HashSet<Vec<u8>>>>,
@@ -50,6 +54,7 @@ impl Shared {
             way: Arc::new(way),
             detours: AtomicU8::new(if options.is_owner { 0 } else { ELSEWHERE }),
             ownership: Ownership::new(options.threads.max(1), options.is_owner),
+            serves_until: AtomicU64::new(0),
             passed: PassedCounts::default(),
             origins: Mutex::default(),
             incomplete: IncompleteBodies::new(options.body_budget / INCOMPLETE_SHARE),
@@ -74,6 +79,19 @@ impl Shared {
         self.ownership.set(owner, |place| self.take_detour(ELSEWHERE, !matches!(place, Place::Here)))
     }
 
+    /// Carries requests out for so long from now on, unless that is prolonged.
+    pub fn serve_for(&self, time: Duration) {
+        let until = since_boot().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.serves_until.store(until, Ordering::Relaxed);
+        self.take_detour(LEASED, true);
+    }
+
+    /// Whether the time of an owner is over. A process that was stopped learns it from the clock, which goes on also while
+    /// the machine sleeps.
+    pub fn is_overdue(&self, detours: u8) -> bool {
+        detours & LEASED != 0 && since_boot() > self.serves_until.load(Ordering::Relaxed)
+    }
+
     pub fn ownership(&self) -> &Ownership {
         &self.ownership
     }
@@ -86,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// `HELD` and `ELSEWHERE` (bits), or neither, as for most servers at all times.
+    /// `HELD`, `ELSEWHERE` and `LEASED` (bits), or none, as for most servers at all times.
     pub fn detours(&self) -> u8 {
         self.detours.load(Ordering::Relaxed)
     }
@@ -108,6 +126,17 @@ impl Shared {
     pub fn refused(&self) -> BTreeMap<&'static str, u64> {
         self.refused.lock().clone()
     }
+}
+
+/// Nanoseconds.
+fn since_boot() -> u64 {
+    #[cfg(target_os = "linux")]
+    let clock = rustix::time::ClockId::Boottime;
+    // There it goes on while the machine sleeps.
+    #[cfg(not(target_os = "linux"))]
+    let clock = rustix::time::ClockId::Monotonic;
+    let now = rustix::time::clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// The state that the requests of one thread share.

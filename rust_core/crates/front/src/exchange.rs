@@ -73,6 +73,9 @@ impl Exchange {
                 Place::Nobody => return self.refuse_to_pass(&head, &refusals::NO_OWNER),
             }
         }
+        if shared.is_overdue(detours) && !route::is_of_node(shared, &head) {
+            return self.refuse_to_pass(&head, &refusals::NO_OWNER);
+        }
         if route::is_for_application(shared, &head, detours & HELD != 0) {
             if head.has_body && route::is_of_application(shared, &head) {
                 // The application has yet to find out who sends it, and leaves it to the listener to count the body.

@@ -157,6 +157,11 @@ impl Front {
         self.shared.set_owner(owner)
     }
 
+    /// From now on this node carries requests out for so long, unless that is prolonged, and refuses them then.
+    pub fn serve_for(&self, time: Duration) {
+        self.shared.serve_for(time);
+    }
+
     /// How often requests were passed on to the owner, by what came of it.
     pub fn passed(&self) -> [(&'static str, u64); 4] {
         self.shared.passed.read()

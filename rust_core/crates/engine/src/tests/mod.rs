@@ -1,6 +1,7 @@
 //! The engine through its own interface, on a real directory.
 
 mod check;
+mod cluster;
 mod events;
 mod health;
 mod layers;

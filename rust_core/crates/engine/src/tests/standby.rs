@@ -74,12 +74,12 @@ fn copy(from: &Path, to: &Path, name: &str, start: u64, end: u64) {
 }
 
 /// What a store shows: the bodies by key.
-fn shown(store: &Store, bucket: &Bucket) -> BTreeMap<String, Vec<u8>> {
+pub fn shown(store: &Store, bucket: &Bucket) -> BTreeMap<String, Vec<u8>> {
     let key = |key: &bytes::Bytes| String::from_utf8(key.to_vec()).unwrap();
     store.list(bucket).iter().map(|name| (key(name), store.get(bucket, &key(name)).unwrap().unwrap())).collect()
 }
 
-fn change(store: &Store, bucket: &Bucket, rng: &mut SimRng) {
+pub fn change(store: &Store, bucket: &Bucket, rng: &mut SimRng) {
     let key = format!("k{}", rng.below(30));
     let length = [0, 200, 3_000, 40_000, 400_000][rng.below(5) as usize];
     match rng.below(10) {

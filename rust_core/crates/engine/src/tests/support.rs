@@ -87,7 +87,12 @@ impl Store {
     }
 
     pub fn open(&mut self) {
-        self.engine = Some(Engine::open(self.options.clone(), environment()).unwrap());
+        self.try_open(environment()).unwrap();
+    }
+
+    pub fn try_open(&mut self, environment: Environment) -> Result<()> {
+        self.engine = Some(Engine::open(self.options.clone(), environment)?);
+        Ok(())
     }
 
     pub fn close(&mut self) {

@@ -1,0 +1,138 @@
+"""`orcas cluster`: the nodes that share a log, and which of them takes writes."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orcas.cli.options import Commands, Data, Where
+from orcas.cli.output import print_json, print_table
+from orcas.cli.store.upkeep import settings_of
+from orcas.errors import OrcasError
+from orcas.process.failures import EXIT_NOT_RUNNING
+
+if TYPE_CHECKING:
+    from orcas.tools.session import Session
+
+To = Annotated[
+    str | None, typer.Option("--to", metavar="NODE", help="The node that is to take it (default: the first to come).")
+]
+
+From = Annotated[str, typer.Option("--from", metavar="URL", help="The node that owns the log.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    cluster = Commands(help="Nodes that share a log, and one of which takes writes.")
+    for command in (status, move, join, leave):
+        cluster.command()(command)
+    app.add_typer(cluster, name="cluster")
+
+
+def status(where: Where) -> None:
+    """Show this node, its role, and the node that owns the log.
+
+    Exit code 1: no node owns the log, or this one cannot follow it.
+
+    Example:
+
+        orcas cluster status --endpoint http://10.0.0.2:9000
+    """
+    with contextlib.closing(_session(where)) as session:
+        found = session.admin("GET", "cluster")
+    if where.as_json:
+        print_json(found)
+    else:
+        print_table(("", "cluster"), _rows(found))
+    if found["error"] is not None:
+        raise OrcasError(f"The node cannot follow the log ({found['error']}): see whether the store of the log is up.")
+    if found["owner"] is None:
+        raise OrcasError("No node owns the log at present: start one, or wait until one has taken it.")
+
+
+def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
+    owner = found["owner"]
+    return [
+        ("node", f"{found['node']} at {found['url']}"),
+        ("role", found["role"]),
+        ("owner", "none" if owner is None else f"{owner['node']} at {owner['url']}"),
+        ("log", found["log"]),
+        ("term", str(found["term"])),
+        ("entries", str(found["next"])),
+        ("last news", f"{found['silent_sec']} s ago"),
+    ]
+
+
+def move(to: To = None, *, where: Where) -> None:
+    """Let another node own the log, before this one is upgraded or stopped.
+
+    Requests wait for a second or so meanwhile. Any node may be asked.
+
+    Example:
+
+        orcas cluster move --to 1c2d3e4f
+    """
+    with contextlib.closing(_session(where)) as session:
+        found = session.admin("GET", "cluster")
+    owner = found["owner"]
+    if owner is None:
+        raise OrcasError("No node owns the log at present: there is nothing to move.")
+    with contextlib.closing(_session(where, owner["url"])) as session:
+        session.admin("POST", "cluster/move", {"to": to})
+    sys.stdout.write(f"{owner['node']} has given up the log; `orcas cluster status` shows who owns it now.\n")
+
+
+def join(source: From, data: Data = None) -> None:
+    """Copy the files of a node into an empty directory, for a new node of the cluster.
+
+    Only needed when the log does not have everything any more, which `orcas serve --log` says. The key is the root key of
+    the cluster, in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Then start the node.
+
+    Example:
+
+        orcas cluster join --from http://10.0.0.2:9000 --data /srv/s3
+    """
+    from orcas.cluster.joining import join as copy_node
+    from orcas.settings.config import resolve
+    from orcas.tools.reach import remote
+
+    settings = resolve({"data": data}).settings
+    with contextlib.closing(remote(settings, source)) as session:
+        copy_node(settings.data, session, source, lambda _done, _all: None)
+    sys.stdout.write(f"{settings.data} has a copy of {source}.\n")
+    sys.stdout.write(f"Start the node: orcas serve --log URL --data {settings.data}\n")
+
+
+def _session(where: Where, endpoint: str | None = None) -> Session:
+    from orcas.cli.server.status import server_of
+
+    session = server_of(settings_of(where.data), endpoint or where.endpoint)
+    if session is None:
+        sys.stderr.write("No server has the store open: start the node, or name one with --endpoint.\n")
+        raise typer.Exit(EXIT_NOT_RUNNING)
+    return session
+
+
+def leave(data: Data = None) -> None:
+    """Make the directory of a stopped node a store of its own, which `orcas serve` opens without a log.
+
+    It has what this node had read of the log. Other nodes of the cluster are not concerned, and do not see what this store
+    stores from then on.
+
+    Example:
+
+        orcas cluster leave --data /srv/s3
+    """
+    from orcas.cluster.leaving import leave as make_store
+    from orcas.control.files import InUseError, is_locked
+    from orcas.settings.config import resolve
+
+    directory = resolve({"data": data}).settings.data
+    if is_locked(directory):
+        raise InUseError(directory)
+    make_store(directory)
+    sys.stdout.write(f"{directory} is a store of its own now.\n")
+    sys.stdout.write(f"Check it: orcas fsck --data {directory}\nStart it: orcas serve --data {directory}\n")

@@ -1,0 +1,438 @@
+"""A node as a member of its cluster: who owns the log, whether it is time to take it, and what is said about both.
+
+Invariants. An owner serves until 0.8 of the lease after it last sent something that the log took, and a follower takes the
+log when nothing came for longer than the lease by its own clock, while it could read the log. So no two nodes answer at the
+same time, if their clocks run at about the same speed; that no write is lost depends on no clock. A node never goes from
+owner to follower with the store open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import random
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from orcas.cluster.leaving import is_node, read_mark
+from orcas.cluster.log import authorities, open_node, without_secrets
+from orcas.cluster.small import SmallFiles, has_kept, use_kept
+from orcas.control.files import write_secret_file
+from orcas.engine import Core, Front, LogPlace, StoreError, follow
+from orcas.errors import OrcasError, UnavailableError
+from orcas.settings.config import Settings
+from orcas.standby.following import Progress
+from orcas.standby.mark import check_no_standby
+
+if TYPE_CHECKING:
+    from orcas.engine import ClusterStep
+
+# Shares of the lease: between two signs of life of the owner, and how long it serves after one.
+_BEAT: Final = 1 / 3
+_SERVES: Final = 0.8
+# Followers that wait equally long would all take the log at once.
+_JITTER: Final = 0.15
+# Between two looks at a log with nothing new: each is a request. At most a share of the lease.
+_POLL_SECONDS: Final = 0.1
+_POLL_SHARE: Final = 1 / 6
+_RETRY_SECONDS: Final = 1.0
+# Between two marks, which make the files durable.
+_MARK_SECONDS: Final = 10.0
+# Between two new beginnings of the log, each of which deletes what was before, and the share of what is kept.
+_TRUNCATE_SECONDS: Final = 60.0
+_TRUNCATE_SHARE: Final = 1 / 4
+
+log = logging.getLogger("orcas")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who owns the log, as it says in the log. `released`: it has given it up."""
+
+    name: str
+    url: str
+    term: int
+    # For so many seconds after a message it may answer requests.
+    lease_sec: float = 0.0
+    released: bool = False
+    # The node that is to take it.
+    to: str | None = None
+
+
+class Member:
+    """This node. `run_owner` and `run_follower` are loops of a thread of their own; `leave` ends the present role."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._directory = settings.data
+        self.node = open_node(settings)
+        # Of certificates of the other nodes.
+        self._authorities = authorities()
+        self.name = _name_of(settings.data)
+        self.log = without_secrets(settings.cluster_log or "")
+        self._owner: Owner | None = None
+        self._term = self._next = 0
+        self._heard = time.monotonic()
+        # When what this node last heard was everything; None before.
+        self._as_of: float | None = None
+        self._error: str | None = None
+        self.owns = False
+        # Whether this node takes the log if nobody owns it, before it has its next role.
+        self._bids = True
+        # Whether the index of a follower has what was applied, and files that the owner has removed since.
+        self._is_shown, self._removed = True, list[str]()
+        self._stop = threading.Event()
+        self._served_until = 0.0
+        self._small: SmallFiles | None = None
+        # The node that is to take the log from this one, and until when this one leaves it to others.
+        self._wanted: str | None = None
+        self._leaves_until = 0.0
+        # Called when requests are to be answered by another node: its URL, or None if there is none.
+        self.redirect: Callable[[str | None], None] = lambda _: None
+        # Called when this node answers them for so many seconds.
+        self.here: Callable[[float], None] = lambda _: None
+        self.leave: Callable[[], None] = lambda: None
+
+    # What both roles show.
+
+    @property
+    def owner(self) -> Owner | None:
+        """Who owns the log, as far as it is known here."""
+        return self._owner
+
+    def progress(self) -> Progress:
+        """How far a follower is, as a standby shows it."""
+        behind = None if self._as_of is None else max(time.monotonic() - self._as_of, 0.0)
+        return Progress(self._owner.url if self._owner else self.log, self._next, 0, behind, self._error)
+
+    def status(self) -> dict[str, Any]:
+        """The cluster as this node sees it."""
+        owner, mark = self._owner, read_mark(self._directory)
+        # An owner reads nothing of the log, but its mark is in front of what it has read before.
+        position = max(self._next, mark["next"] if mark is not None else 0)
+        return {
+            "node": self.name,
+            "url": self._settings.cluster_url,
+            "log": self.log,
+            "role": "owner" if self.owns else "follower",
+            "owner": None if owner is None or owner.released else {"node": owner.name, "url": owner.url},
+            "term": self._term,
+            "next": position,
+            "mark": mark,
+            "silent_sec": 0.0 if self.owns else round(time.monotonic() - self._heard, 1),
+            "error": self._error,
+        }
+
+    # Before a role begins. The store is not open.
+
+    def prepare(self) -> None:
+        """Read the log to its end, and take it if nobody owns it. Blocks until this node has a role.
+
+        Raises:
+            UnavailableError: the directory is of another store. At the first time also: the store of the log cannot be used.
+        """
+        self._check_directory()
+        while self._bids or not has_kept(self._directory):
+            try:
+                ended = self._catch_up()
+                if ended and self._is_free() and self._take():
+                    break
+            except UnavailableError as error:
+                if self._as_of is None or not has_kept(self._directory):
+                    raise
+                # As a follower it answers, and goes on when it can.
+                log.warning("%s It tries again", error)
+                break
+            if ended and has_kept(self._directory) and self._owner is not None:
+                break
+            time.sleep(_POLL_SECONDS)
+        self._bids = False
+        use_kept(self._directory)
+
+    def _check_directory(self) -> None:
+        check_no_standby(self._directory)
+        self._brings = not is_node(self._directory) and (self._directory / "store.keys").exists()
+        if not self._brings and not is_node(self._directory):
+            self.node.mark()
+
+    def _catch_up(self) -> bool:
+        """Apply what is new; the store is not open. Whether that was everything."""
+        try:
+            brought = self.node.follow()
+        except StoreError as error:
+            raise UnavailableError(f"This node cannot follow the log of its cluster: {error}.") from None
+        except ValueError:
+            raise self._other_store() from None
+        self._note(brought)
+        for name in brought["removed"]:
+            (self._directory / name).unlink(missing_ok=True)
+        return bool(brought["at_the_end"])
+
+    def _other_store(self) -> UnavailableError:
+        return UnavailableError(
+            f"{self._directory} has a store of its own, and the log of the cluster, {self.log}, has another one: name "
+            "an empty directory with --data, or an unused log with --log."
+        )
+
+    def _is_free(self) -> bool:
+        """Whether nobody owns the log, or its owner is this node before it was started anew, or is silent for too long."""
+        owner = self._owner
+        if owner is None:
+            # An owner says who it is at once.
+            return self._next == 0 or self._is_silent()
+        if time.monotonic() < self._leaves_until:
+            return False
+        if owner.released:
+            # Whoever is named may not be there.
+            waited = time.monotonic() - self._heard
+            return owner.to in (None, self.name) or waited > _BEAT * self._settings.cluster_lease_sec
+        return self._was_owner() or self._is_silent()
+
+    def _was_owner(self) -> bool:
+        """Whether the owner is this node, before it was started anew. A directory that was copied has another's name."""
+        owner = self._owner
+        return owner is not None and (owner.name, owner.url) == (self.name, self._settings.cluster_url)
+
+    def _is_silent(self) -> bool:
+        lease = max(self._settings.cluster_lease_sec, self._owner.lease_sec if self._owner else 0.0)
+        return time.monotonic() - self._heard > lease * (1 + _JITTER * random.random())  # noqa: S311 - spreads bids
+
+    def _take(self) -> bool:
+        """Take the log. Whether it was this node that got it."""
+        try:
+            taken = self.node.take()
+        except StoreError as error:
+            raise UnavailableError(f"This node cannot take the log of its cluster: {error}.") from None
+        except ValueError:
+            raise self._other_store() from None
+        self._heard = time.monotonic()
+        if taken is None:
+            return False
+        self._note(taken)
+        try:
+            if self._brings:
+                log.info("The store in %s is brought into the log of the cluster", self._directory)
+                self.node.append_all()
+                self._brings = False
+                self.node.mark()
+            self._say({})
+            if taken["notes"]:
+                self._wait_for_other()
+            sent = time.monotonic()
+            self._say({})
+        except StoreError as error:
+            log.warning("This node had taken the log of its cluster, and lost it: %s", error)
+            self.node.step_down()
+            return False
+        self._serve(sent)
+        self.owns = True
+        lease = self._settings.cluster_lease_sec
+        self._owner = Owner(self.name, self._settings.cluster_url or "", taken["term"], lease)
+        log.info("This node owns the log of the cluster, in term %d", taken["term"])
+        return True
+
+    def _wait_for_other(self) -> None:
+        """Wait until an owner that showed life just before this node took the log answers no more."""
+        owner = self._owner
+        if owner is None or owner.released or self._was_owner():
+            return
+        lease = self._settings.cluster_lease_sec
+        until = time.monotonic() + max(owner.lease_sec, lease)
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, lease * _BEAT))
+            self._say({})
+
+    # The owner.
+
+    def opened(self) -> None:
+        """Bring the small files to the other nodes, before the store is served. Blocks.
+
+        Raises:
+            UnavailableError: this node does not own the log any more.
+        """
+        self._small = SmallFiles(self._directory, self.node)
+        try:
+            self._small.bring()
+        except StoreError as error:
+            raise UnavailableError(f"This node does not own the log of its cluster any more: {error}.") from None
+
+    def bring(self) -> None:
+        """Bring what has changed in the small files to the other nodes. Blocks.
+
+        Raises:
+            StoreError: this node does not own the log any more.
+        """
+        if self._small is not None:
+            self._small.bring()
+
+    def run_owner(self) -> None:
+        """Serve while the log takes signs of life, until `end`, or until this node does not own the log any more."""
+        lease, kept = self._settings.cluster_lease_sec, self._settings.cluster_keep_sec
+        truncates = min(_TRUNCATE_SECONDS, kept * _TRUNCATE_SHARE)
+        # Places that were marked, with the times of it: the oldest becomes the beginning of the log in the end.
+        marks: deque[tuple[float, LogPlace]] = deque()
+        marked = time.monotonic()
+        while True:
+            sent = time.monotonic()
+            try:
+                self._say({})
+                if time.monotonic() > self._served_until:
+                    log.warning("The log of the cluster took nothing for too long: requests were refused meanwhile")
+                self._serve(sent)
+                self.node.renew()
+                self.bring()
+                if sent - marked > min(_MARK_SECONDS, truncates):
+                    place, marked = self.node.mark(), sent
+                    if not marks or sent - marks[-1][0] > truncates:
+                        marks.append((sent, place))
+                    if sent - marks[0][0] > kept:
+                        self.node.truncate(marks[0][1])
+                        marks.popleft()
+            except (OrcasError, StoreError) as error:
+                log.error("The owner of the log of the cluster cannot go on as it should: %s", error)
+            if (over := self.node.over()) is not None:
+                log.warning("This node does not own the log of the cluster any more, and follows it: %s", over)
+                self.redirect(None)
+                self.leave()
+                return
+            if self._stop.wait(min(lease * _BEAT, _MARK_SECONDS)):
+                return
+
+    def _serve(self, sent: float) -> None:
+        """Serve for a share of the lease since a message was sent that the log took."""
+        self._served_until = sent + _SERVES * self._settings.cluster_lease_sec
+        self.here(max(self._served_until - time.monotonic(), 0.0))
+
+    def give_up(self, to: str | None) -> None:
+        """Let another node take the log, and follow it."""
+        self._wanted, self._leaves_until = to, time.monotonic() + self._settings.cluster_lease_sec
+        self.leave()
+
+    def served_by(self, front: Front) -> None:
+        """Let this front answer requests, or pass them on. Called when it has begun."""
+
+        def redirect(url: str | None) -> None:
+            front.set_owner(url, self._authorities)
+
+        self.redirect, self.here = redirect, front.be_owner
+        if self.owns:
+            front.be_owner(max(self._served_until - time.monotonic(), 0.0))
+        else:
+            redirect(self._url())
+
+    # The follower.
+
+    def run_follower(self, core: Core) -> None:
+        """Follow the log with an open store, until `end`, or until it is time to take it."""
+        marked = time.monotonic()
+        shown: str | None = None
+        pause, longest = _POLL_SECONDS, max(_POLL_SHARE * self._settings.cluster_lease_sec, _POLL_SECONDS)
+        while not self._stop.is_set():
+            try:
+                ended, news = self._follow(core)
+                if self._error is not None:
+                    log.info("This node follows the log of the cluster again")
+                    self._error = None
+                    self._heard = time.monotonic()
+                if time.monotonic() - marked > _MARK_SECONDS:
+                    self.node.mark()
+                    marked = time.monotonic()
+            except (OrcasError, StoreError) as error:
+                if self._error is None:
+                    log.warning("This node cannot follow the log of the cluster: %s. It tries again", error)
+                self._error = str(error)
+                self._stop.wait(_RETRY_SECONDS)
+                continue
+            if self._url() != shown:
+                shown = self._url()
+                self.redirect(shown)
+            if ended:
+                if self._is_free():
+                    self._bids = True
+                    self.redirect(None)
+                    self.leave()
+                    return
+                pause = _POLL_SECONDS if news else min(2 * pause, longest)
+                self._stop.wait(pause)
+
+    def _follow(self, core: Core) -> tuple[bool, bool]:
+        """Apply what is new, and show it. Whether that was everything, and whether it was anything."""
+        if not self.node.glance():
+            self._as_of = time.monotonic()
+            return True, False
+        brought = self.node.follow()
+        self._note(brought)
+        self._removed += brought["removed"]
+        self._is_shown = self._is_shown and not (brought["changed"] or brought["removed"])
+        if not self._is_shown:
+            follow(core, self._removed)
+            self._is_shown, self._removed = True, []
+        return brought["at_the_end"], bool(brought["entries"])
+
+    def _url(self) -> str | None:
+        """The address of the node that owns the log."""
+        return None if self._owner is None or self._owner.released else self._owner.url
+
+    # Both.
+
+    def end(self) -> None:
+        """End the loop of the role."""
+        self._stop.set()
+
+    def ended(self, *, stopped: bool) -> None:
+        """The store is closed. `stopped`: the node ends; otherwise it has another role now. Blocks."""
+        self._stop = threading.Event()
+        self._small = None
+        self._is_shown, self._removed = True, []
+        self.redirect, self.here, self.leave = lambda _: None, lambda _: None, lambda: None
+        if not self.owns:
+            with contextlib.suppress(StoreError):
+                self.node.mark()
+            return
+        self.owns = False
+        if self.node.over() is None:
+            with contextlib.suppress(StoreError):
+                self.node.mark()
+                self._say({"released": True, "to": self._wanted})
+        self._wanted = None
+        if not stopped:
+            self._owner = None
+            self._heard = time.monotonic()
+            self.node.step_down()
+
+    def _say(self, more: dict[str, object]) -> None:
+        lease = self._settings.cluster_lease_sec
+        said = {"node": self.name, "url": self._settings.cluster_url, "lease_sec": lease, **more}
+        self.node.note(json.dumps(said).encode())
+
+    def _note(self, brought: ClusterStep) -> None:
+        now = time.monotonic()
+        if brought["entries"] or self._as_of is None:
+            self._heard = now
+        if brought["at_the_end"]:
+            self._as_of = now
+        self._term, self._next = max(self._term, brought["term"]), brought["next"]
+        for note in brought["notes"]:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                said = json.loads(note)
+                lease, is_free = float(said["lease_sec"]), bool(said.get("released"))
+                self._owner = Owner(said["node"], said["url"], self._term, lease, is_free, said.get("to"))
+
+
+def _name_of(directory: Path) -> str:
+    """The name of the node in this directory, which it keeps."""
+    path = directory / "cluster.node" / "name"
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        name = secrets.token_hex(4)
+        write_secret_file(path, name.encode())
+        return name

@@ -1,0 +1,24 @@
+"""Paths that are not S3's, by the settings. Must not know who answers them."""
+
+from __future__ import annotations
+
+from orcas.settings.config import Settings
+
+
+def reserved_paths(settings: Settings) -> tuple[str, ...]:
+    """The paths below these are not S3's, nor are those of them that end without a slash.
+
+    The names of buckets have no underscore, so `/_orcas/` hides none from path-style clients.
+    """
+    return (
+        "/_orcas/", *(("/minio",) if settings.minio else ()), *(("/_localstack/",) if settings.localstack else ()),
+    )  # fmt: skip
+
+
+def node_paths(settings: Settings) -> tuple[str, ...]:
+    """Those of the reserved paths that each node of a cluster answers itself, whichever node is the owner of the log."""
+    return (
+        "/_orcas/health", "/_orcas/metrics", "/_orcas/admin/cluster",
+        *(("/minio/health", "/minio/v2/metrics") if settings.minio else ()),
+        *(("/_localstack/health",) if settings.localstack else ()),
+    )  # fmt: skip

@@ -1,0 +1,124 @@
+"""What nodes of a cluster and the commands for them say when they cannot go on."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import pytest
+from tests.fixtures.commands import ran
+
+from orcas.cluster.joining import join
+from orcas.cluster.leaving import leave, read_mark
+from orcas.cluster.member import Member
+from orcas.cluster.small import kept_path, use_kept
+from orcas.engine import StoreError
+from orcas.errors import UnavailableError
+from orcas.settings.config import child_environment, resolve
+
+URL = "http://127.0.0.1:1"
+NOTHING = {
+    "entries": 0, "changed": False, "removed": [], "small": [], "notes": [], "at_the_end": True, "term": 0, "next": 0,
+}  # fmt: skip
+
+
+def raising(error: Exception) -> Callable[..., NoReturn]:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return fail
+
+
+FULL = raising(OSError(errno.ENOSPC, "No space left on device"))
+GONE = raising(StoreError("the store of the log is gone"))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """The directory of a node that has too little of the log."""
+    (tmp_path / "cluster.node" / "control").mkdir(parents=True)
+    (tmp_path / "cluster.node" / "mark.json").write_text('{"next": 7}')
+    return tmp_path
+
+
+def give_files(directory: Path) -> None:
+    """Let a node have what its store needs to open."""
+    (directory / "store.keys").write_bytes(b"keys")
+    kept_path(directory, "root.json").write_bytes(b"{}")
+
+
+def member(directory: Path, monkeypatch: pytest.MonkeyPatch, **calls: Callable[..., Any]) -> Member:
+    """A node whose log does what `calls` say."""
+    monkeypatch.setattr("orcas.cluster.member.open_node", lambda _: SimpleNamespace(mark=lambda: None, **calls))
+    monkeypatch.setattr("orcas.cluster.member.authorities", lambda: "")
+    given = {"data": str(directory), "cluster_log": "s3://logs/a", "cluster_url": URL}
+    return Member(resolve(given, ambient=False).settings)
+
+
+def test_the_mark_of_a_directory_may_not_be_there(node: Path, tmp_path: Path) -> None:
+    assert read_mark(node) == {"next": 7}
+    assert read_mark(tmp_path / "none") is None
+
+
+def test_a_node_leaves_with_a_whole_store_alone(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnavailableError, match="has too little of the log to be a store"):
+        leave(node)
+    give_files(node)
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", FULL)
+        with pytest.raises(UnavailableError, match="cannot be removed: No space left"):
+            leave(node)
+    leave(node)
+    assert (node / "root.json").read_bytes() == b"{}"
+    assert not (node / "cluster.node").exists()
+
+
+def test_small_files_that_cannot_be_replaced_are_named(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_files(node)
+    monkeypatch.setattr("orcas.cluster.small.write_secret_file", FULL)
+    with pytest.raises(UnavailableError, match=r"root\.json cannot be replaced: No space left"):
+        use_kept(node)
+
+
+def test_a_copy_needs_a_mark_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session: Any = SimpleNamespace(admin=lambda *_: {"mark": None})
+    with pytest.raises(UnavailableError, match="has no mark in the log yet: try again"):
+        join(tmp_path / "new", session, URL, lambda *_: None)
+    session.admin = lambda *_: {"mark": {"next": 7}}
+    monkeypatch.setattr("orcas.cluster.joining.Copy", lambda *_: SimpleNamespace(bring=lambda *_: None))
+    monkeypatch.setattr("orcas.cluster.joining.write_secret_file", FULL)
+    with pytest.raises(UnavailableError, match="cannot be changed: No space left"):
+        join(tmp_path / "new", session, URL, lambda *_: None)
+
+
+def test_a_node_says_what_it_cannot_do_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnavailableError, match="cannot follow the log of its cluster: the store of the log is gone"):
+        member(tmp_path, monkeypatch, follow=GONE).prepare()
+    taking = member(tmp_path, monkeypatch, follow=lambda: dict(NOTHING), take=GONE)
+    with pytest.raises(UnavailableError, match="cannot take the log of its cluster: the store of the log is gone"):
+        taking.prepare()
+    monkeypatch.setattr("orcas.cluster.member.SmallFiles.bring", GONE)
+    with pytest.raises(UnavailableError, match="does not own the log of its cluster any more: the store"):
+        taking.opened()
+
+
+@pytest.mark.parametrize(
+    ("word", "found", "says"),
+    [
+        ("status", {"error": "it is gone", "owner": None}, "The node cannot follow the log (it is gone): see whether"),
+        ("status", {"error": None, "owner": None}, "No node owns the log at present: start one"),
+        ("move", {"error": None, "owner": None}, "No node owns the log at present: there is nothing to move"),
+    ],
+)
+def test_commands_say_that_there_is_no_owner(
+    word: str, found: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = {"node": "a", "url": URL, "role": "follower", "log": "s3://a/b", "term": 1, "next": 2, "silent_sec": 0.1}
+    session = SimpleNamespace(admin=lambda *_: shown | found, close=lambda: None)
+    monkeypatch.setattr("orcas.cli.server.cluster._session", lambda *_: session)
+    done = ran(child_environment(), str(tmp_path), "cluster", word)
+    assert done.returncode == 1
+    assert f"orcas: {says}" in done.stderr

@@ -26,13 +26,7 @@ import aiosqlite
 from orcas._core import check_policy
 from orcas.control.audit import Audit
 from orcas.control.cipher import Cipher, ensure_cipher, read_cipher
-from orcas.control.database import (
-    check_secrets,
-    copy_verified,
-    is_damage,
-    restore_database,
-    secure_database,
-)
+from orcas.control.database import check_secrets, copy_verified, is_damage, restore_database, secure_database
 from orcas.control.digests import Digests, keeping
 from orcas.control.files import (
     DATABASE_NAME,

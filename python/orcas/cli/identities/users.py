@@ -13,17 +13,7 @@ import typer
 from orcas.cli.identities.calls import Iam, iam, limit, read_document
 from orcas.cli.identities.keys import show_key
 from orcas.cli.identities.kinds import add_common
-from orcas.cli.identities.options import (
-    Boundary,
-    Group,
-    InAccount,
-    Limits,
-    Path_,
-    Policies,
-    Role,
-    Tags,
-    User,
-)
+from orcas.cli.identities.options import Boundary, Group, InAccount, Limits, Path_, Policies, Role, Tags, User
 from orcas.cli.options import Commands, Where, pairs
 from orcas.cli.output import print_json, print_table, say, tell
 

@@ -11,19 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.pages import (
-    CallError,
-    Visit,
-    asked_object,
-    call,
-    explained,
-    field,
-    flash,
-    object_path,
-    page,
-    redirect,
-    visit,
-)
+from orcas.console.calls import CallError, Visit, call, object_path
+from orcas.console.rendering import asked_object, explained, field, flash, page, redirect, visit
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET

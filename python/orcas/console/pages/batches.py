@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from orcas.console.calls import CallError, object_path
 from orcas.console.contents import (
     BATCH,
     Entry,
@@ -28,20 +29,7 @@ from orcas.console.contents import (
     list_versions,
     remove,
 )
-from orcas.console.pages import (
-    CallError,
-    digits,
-    explained,
-    field,
-    fields,
-    flash,
-    flash_error,
-    object_path,
-    page,
-    redirect,
-    url,
-    visit,
-)
+from orcas.console.rendering import digits, explained, field, fields, flash, flash_error, page, redirect, url, visit
 from orcas.console.shown import counted
 
 # Objects of one request without a script, and delete markers by which the last deletion can be undone.

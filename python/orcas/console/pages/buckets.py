@@ -10,21 +10,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from orcas.console.calls import CallError, Visit, admin, call, object_path
 from orcas.console.documents.kinds import DURABILITIES
-from orcas.console.pages import (
-    CallError,
-    Place,
-    Visit,
-    admin,
-    call,
-    field,
-    flash,
-    flash_error,
-    object_path,
-    page,
-    redirect,
-    visit,
-)
+from orcas.console.places import Place
+from orcas.console.rendering import field, flash, flash_error, page, redirect, visit
 
 # Buckets on a page.
 _PAGE: Final = 100

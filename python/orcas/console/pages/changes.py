@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from orcas.console.calls import CallError, call, object_path
 from orcas.console.contents import BYPASS, copy_source, head, of_xml
-from orcas.console.pages import CallError, asked_object, call, field, flash, flash_error, object_path, redirect, visit
+from orcas.console.rendering import asked_object, field, flash, flash_error, redirect, visit
 
 META: Final = "x-amz-meta-"
 # What a copy onto itself would lose unless it is sent again, and the form has.

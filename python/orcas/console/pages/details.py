@@ -10,24 +10,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from orcas.console.calls import Answer, CallError, Visit, call, object_path, presigned
 from orcas.console.contents import copy_one, head, remove_one
-from orcas.console.pages import (
-    Answer,
-    CallError,
-    Visit,
-    asked_object,
-    call,
-    field,
-    flash,
-    flash_error,
-    object_path,
-    page,
-    presigned,
-    redirect,
-    visit,
-)
 from orcas.console.pages.changes import HEADERS, META, WORD
 from orcas.console.previews import frame, preview
+from orcas.console.rendering import asked_object, field, flash, flash_error, page, redirect, visit
 from orcas.console.shown import attachment, when
 
 if TYPE_CHECKING:

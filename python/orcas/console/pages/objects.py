@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from orcas.console.calls import CallError, admin, object_path
 from orcas.console.contents import (
     BATCH,
     Entry,
@@ -28,19 +29,8 @@ from orcas.console.contents import (
     list_versions,
     search,
 )
-from orcas.console.pages import (
-    CallError,
-    Place,
-    admin,
-    digits,
-    field,
-    flash,
-    flash_error,
-    object_path,
-    page,
-    redirect,
-    visit,
-)
+from orcas.console.places import Place
+from orcas.console.rendering import digits, field, flash, flash_error, page, redirect, visit
 from orcas.console.shown import counted
 
 # Objects and folders on a page.

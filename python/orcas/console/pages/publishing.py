@@ -12,8 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from orcas.console.calls import CallError, Visit, call, object_path
 from orcas.console.documents.policies import BUCKET, VERSION, shown
-from orcas.console.pages import CallError, Visit, call, field, flash, flash_error, object_path, page, redirect, visit
+from orcas.console.rendering import field, flash, flash_error, page, redirect, visit
 
 _BLOCK: Final = "publicAccessBlock"
 _XML: Final = {"content-type": "application/xml"}

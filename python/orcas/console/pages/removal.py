@@ -6,22 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from orcas.console.calls import CallError, call, object_path
 from orcas.console.contents import BATCH, abort_uploads, list_versions, remove
-from orcas.console.pages import (
-    CallError,
-    Place,
-    call,
-    field,
-    flash,
-    flash_error,
-    object_path,
-    page,
-    redirect,
-    url,
-    visit,
-)
 from orcas.console.pages.batches import Done, in_batches
 from orcas.console.pages.buckets import sizes_of
+from orcas.console.places import Place
+from orcas.console.rendering import field, flash, flash_error, page, redirect, url, visit
 
 
 async def remove_form(request: Request) -> Response:

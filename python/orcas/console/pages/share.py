@@ -12,8 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from orcas.console.calls import object_path, presigned
 from orcas.console.contents import head
-from orcas.console.pages import asked_object, object_path, page, presigned, visit
+from orcas.console.rendering import asked_object, page, visit
 from orcas.settings.config import is_loopback
 
 _CHOICES: Final = ((3600, "1 hour"), (86_400, "1 day"), (2 * 86_400, "2 days"), (604_800, "7 days"))

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from orcas.console.calls import CallError, caller
 from orcas.console.guard import cookie_of, set_cookie, visit_of
-from orcas.console.pages import explained, field, page
+from orcas.console.rendering import explained, field, page
 from orcas.console.sessions import Session
 from orcas.http.signing import Keys
 

@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from orcas.console.pages import CallError, call, visit
+from orcas.console.calls import CallError, call
+from orcas.console.rendering import visit
 
 DAYS: Final = 14
 

@@ -20,21 +20,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from orcas.console.calls import CallError, call, object_path, presigned, stream
 from orcas.console.contents import head, list_objects
-from orcas.console.pages import (
-    CallError,
-    asked_object,
-    call,
-    explained,
-    field,
-    fields,
-    flash,
-    object_path,
-    presigned,
-    redirect,
-    stream,
-    visit,
-)
+from orcas.console.rendering import asked_object, explained, field, fields, flash, redirect, visit
 from orcas.console.shown import attachment
 
 # Objects in one zip.

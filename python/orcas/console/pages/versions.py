@@ -11,22 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from orcas.console.calls import CallError, admin, call, object_path
 from orcas.console.contents import copy_source, head, list_versions, remove_one
-from orcas.console.pages import (
-    CallError,
-    Place,
-    admin,
-    asked_object,
-    call,
-    field,
-    flash,
-    flash_error,
-    object_path,
-    page,
-    redirect,
-    visit,
-)
+from orcas.console.places import Place
 from orcas.console.previews import first_text
+from orcas.console.rendering import asked_object, field, flash, flash_error, page, redirect, visit
 
 # Versions on a page, and lines of a difference.
 _PAGE: Final = 200

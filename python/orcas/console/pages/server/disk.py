@@ -11,20 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.pages import (
-    CallError,
-    Place,
-    admin,
-    call,
-    field,
-    flash,
-    flash_error,
-    object_path,
-    page,
-    redirect,
-    visit,
-)
+from orcas.console.calls import CallError, admin, call, object_path
 from orcas.console.pages.server.charts import bar, stacked
+from orcas.console.places import Place
+from orcas.console.rendering import field, flash, flash_error, page, redirect, visit
 from orcas.console.shown import size
 
 # Buckets that are looked into, and uploads of one that are listed and measured.

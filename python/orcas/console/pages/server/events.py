@@ -11,19 +11,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from orcas.console.pages import (
-    CallError,
-    Place,
-    admin,
-    field,
-    flash,
-    flash_error,
-    object_path,
-    page,
-    redirect,
-    stream,
-    visit,
-)
+from orcas.console.calls import CallError, admin, object_path, stream
+from orcas.console.places import Place
+from orcas.console.rendering import field, flash, flash_error, page, redirect, visit
 from orcas.http.extensions import ENDLESS
 
 _FILTERS: Final = ("bucket", "prefix", "event")

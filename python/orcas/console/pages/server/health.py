@@ -10,7 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.pages import Place, admin, page, visit
+from orcas.console.calls import admin
+from orcas.console.places import Place
+from orcas.console.rendering import page, visit
 
 # What each state means, and what to do.
 _STATES: Final = {

@@ -12,7 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.pages import CallError, Place, admin, explained, field, flash, flash_error, page, redirect, visit
+from orcas.console.calls import CallError, admin
+from orcas.console.places import Place
+from orcas.console.rendering import explained, field, flash, flash_error, page, redirect, visit
 
 # What can be done with a key, and what a message says then.
 _ACTIONS: Final = {

@@ -12,8 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.pages import Place, call, page, visit
+from orcas.console.calls import call
 from orcas.console.pages.server.charts import Chart, Series, line_chart
+from orcas.console.places import Place
+from orcas.console.rendering import page, visit
 from orcas.console.shown import size
 
 _SPAN_SECONDS: Final = 3600.0

@@ -8,7 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.pages import Place, admin, page, visit
+from orcas.console.calls import admin
+from orcas.console.places import Place
+from orcas.console.rendering import page, visit
 
 _LEVELS: Final = {"debug": "all", "info": "info", "warning": "warning", "error": "error"}
 # What stands in columns of its own.

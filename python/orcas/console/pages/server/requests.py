@@ -8,8 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.pages import Place, admin, page, visit
+from orcas.console.calls import admin
 from orcas.console.pages.server.live import took
+from orcas.console.places import Place
+from orcas.console.rendering import page, visit
 
 _FILTERS: Final = ("bucket", "code", "key", "access_key")
 # What a line may leave out.

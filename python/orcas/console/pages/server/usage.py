@@ -9,8 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.pages import CallError, Place, admin, explained, page, visit
+from orcas.console.calls import CallError, admin
 from orcas.console.pages.server.charts import bar
+from orcas.console.places import Place
+from orcas.console.rendering import explained, page, visit
 from orcas.console.shown import number, size
 
 _GROUPS: Final = {"bucket": "Bucket", "key": "Access key", "owner": "Owner", "day": "Day"}

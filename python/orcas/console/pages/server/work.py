@@ -10,8 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.pages import CallError, Place, admin, field, flash, flash_error, page, redirect, visit
+from orcas.console.calls import CallError, admin
 from orcas.console.pages.server.health import in_words
+from orcas.console.places import Place
+from orcas.console.rendering import field, flash, flash_error, page, redirect, visit
 from orcas.console.shown import number, size
 
 # Jobs that a button of the page begins: path, order, and what they do.

@@ -22,8 +22,8 @@ from orcas.console.calls import CallError, Visit, call, object_path
 from orcas.console.documents.expiry import Count, Tags, Tally, Upload, Version, moment_ms, prefixes, read_rules
 from orcas.console.documents.kinds import LIFECYCLE
 from orcas.console.documents.trees import Tree, parse
-from orcas.console.pages import explained, page, redirect, visit
-from orcas.console.pages import field as typed
+from orcas.console.rendering import explained, page, redirect, visit
+from orcas.console.rendering import field as typed
 
 # Entries of a list; lists, seconds and tags of one step; and counts of one session.
 _PAGE: Final = 250

@@ -11,9 +11,9 @@ from starlette.responses import Response
 from orcas.console.calls import CallError, Visit, call, object_path
 from orcas.console.documents.policies import BUCKET, build, readable
 from orcas.console.explaining import AccessDecision, checked, entity_arn, explain
-from orcas.console.pages import explained, field, flash, page, redirect, visit
 from orcas.console.pages.settings.sources import Configuration
 from orcas.console.pages.users.drafts import Draft, typed
+from orcas.console.rendering import explained, field, flash, page, redirect, visit
 
 TITLE: Final = "Policy"
 ABOUT: Final = "Who may do what in this bucket, besides what policies of users say."

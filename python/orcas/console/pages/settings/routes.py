@@ -16,11 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from orcas.console.calls import CallError, Visit
 from orcas.console.documents.forms import GROUPS_MAX, Filled, Form
-from orcas.console.pages import CallError, Place, Visit, access_lists, explained, field, flash, page, redirect, visit
+from orcas.console.pages import access_lists
 from orcas.console.pages.settings import expiry, policy
 from orcas.console.pages.settings.offers import cost, known_targets, offers, wrong
 from orcas.console.pages.settings.sections import SECTIONS, Section
+from orcas.console.places import Place
+from orcas.console.rendering import explained, field, flash, page, redirect, visit
 from orcas.console.rights import SERVER
 
 _ONES: Final = "The document has changed since this page was made: compare it with what you typed, and save again."

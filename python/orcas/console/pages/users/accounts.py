@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from orcas.console.calls import CallError, admin
-from orcas.console.pages import explained, field, flash, page, redirect, visit
 from orcas.console.pages.users.handing import hand_over
+from orcas.console.rendering import explained, field, flash, page, redirect, visit
 from orcas.http.signing import Keys
 
 _PATH = "/users/accounts"

@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from orcas.console.calls import CallError
 from orcas.console.explaining import AccessDecision, explain, who_may
-from orcas.console.pages import explained, page, visit
 from orcas.console.pages.users.kinds import Part, part
+from orcas.console.rendering import explained, page, visit
 
 # Actions that are asked about most, as suggestions.
 ACTIONS: Final = (

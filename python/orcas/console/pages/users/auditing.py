@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from orcas.console.calls import CallError, admin
-from orcas.console.pages import explained, page, visit
+from orcas.console.rendering import explained, page, visit
 
 
 async def show(request: Request) -> Response:

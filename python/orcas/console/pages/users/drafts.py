@@ -10,7 +10,7 @@ from starlette.requests import Request
 from orcas.console.calls import CallError
 from orcas.console.documents.policies import IDENTITY, build
 from orcas.console.explaining import checked
-from orcas.console.pages import explained, field
+from orcas.console.rendering import explained, field
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

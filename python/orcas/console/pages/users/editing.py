@@ -13,9 +13,9 @@ from starlette.responses import Response
 from orcas.console.calls import CallError, Visit, iam
 from orcas.console.documents.policies import readable
 from orcas.console.explaining import managed_document
-from orcas.console.pages import explained, field, flash, flash_error, page, redirect, visit
 from orcas.console.pages.users.drafts import Draft, draft_of, templates, typed
 from orcas.console.pages.users.kinds import called, everything, inline_document, kind_of, name_of, part, place, texts
+from orcas.console.rendering import explained, field, flash, flash_error, page, redirect, visit
 
 # Policies that come with the server, which nobody can change.
 BUILTIN: Final = "arn:aws:iam::aws:policy/"

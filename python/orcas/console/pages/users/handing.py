@@ -9,7 +9,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from orcas.console.pages import field, flash, page, redirect, visit
+from orcas.console.rendering import field, flash, page, redirect, visit
 
 PATH = "/users/new-key"
 

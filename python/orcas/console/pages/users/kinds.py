@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from orcas.console.calls import CallError, Visit, iam
 from orcas.console.explaining import document_of
-from orcas.console.pages import explained
+from orcas.console.rendering import explained
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET

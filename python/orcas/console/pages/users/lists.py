@@ -10,9 +10,9 @@ from starlette.responses import Response
 from orcas.console.calls import CallError, iam
 from orcas.console.documents.policies import shown
 from orcas.console.explaining import checked
-from orcas.console.pages import explained, field, flash, page, redirect, visit
 from orcas.console.pages.users.drafts import Draft, draft_of, templates, typed
 from orcas.console.pages.users.kinds import called, kind_of, listed, part, place, texts
+from orcas.console.rendering import explained, field, flash, page, redirect, visit
 
 ABOUT: Final = {
     "user": "A user signs requests with access keys of its own, and may do what its policies and those of its groups allow.",

@@ -15,19 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from orcas.console.calls import CallError, Visit, admin, iam
-from orcas.console.pages import explained, field, flash, flash_error, page, redirect, visit
 from orcas.console.pages.users.handing import hand_over
-from orcas.console.pages.users.kinds import (
-    Part,
-    called,
-    everything,
-    kind_of,
-    name_of,
-    part,
-    place,
-    policies_of,
-    texts,
-)
+from orcas.console.pages.users.kinds import Part, called, everything, kind_of, name_of, part, place, policies_of, texts
+from orcas.console.rendering import explained, field, flash, flash_error, page, redirect, visit
 
 # The inline policy by which AWS's console ends sessions as well.
 _REVOKING: Final = "AWSRevokeOlderSessions"

@@ -8,8 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.pages import Place, redirect
 from orcas.console.pages.users import accounts, asking, auditing, editing, handing, lists, one
+from orcas.console.places import Place
+from orcas.console.rendering import redirect
 
 
 async def first(request: Request) -> Response:

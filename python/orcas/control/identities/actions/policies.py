@@ -9,13 +9,7 @@ from orcas.control.identities.actions.shown import encoded, shown_policy, shown_
 from orcas.control.identities.builtin import BUILTIN, builtin_document
 from orcas.control.identities.calls import Answer, Call, size_of
 from orcas.control.identities.failures import IamError, limit
-from orcas.control.identities.names import (
-    ATTACHMENTS_MAX,
-    DESCRIPTION_MAX,
-    INLINE_MAX,
-    MANAGED_MAX,
-    VERSIONS_MAX,
-)
+from orcas.control.identities.names import ATTACHMENTS_MAX, DESCRIPTION_MAX, INLINE_MAX, MANAGED_MAX, VERSIONS_MAX
 from orcas.control.identities.records import Document, Entity, Records, now_ms
 from orcas.control.identities.registry import action
 

@@ -1,21 +1,22 @@
 // The list of buckets shows settings and requests once it is there.
 "use strict";
 
+// What the console says of buckets as JSON; null if it refuses.
+async function asked(path, query) {
+  const url = `${document.body.dataset.base}${path}?${new URLSearchParams(query)}`;
+  const answer = await fetch(url, { headers: { accept: "application/json" } });
+  return answer.ok ? answer.json() : null;
+}
+
 async function glance() {
   const rows = [...document.querySelectorAll("tr[data-bucket]")];
   for (let at = 0; at < rows.length; at += 25) {
     const some = rows.slice(at, at + 25);
-    const query = new URLSearchParams(some.map((row) => ["bucket", row.dataset.bucket]));
-    const answer = await fetch(`${document.body.dataset.base}/glances?${query}`, { headers: { accept: "application/json" } });
-    if (!answer.ok) return;
-    const words = await answer.json();
+    const words = await asked("/glances", some.map((row) => ["bucket", row.dataset.bucket]));
+    if (!words) return;
     for (const row of some) {
-      for (const word of words[row.dataset.bucket] || []) {
-        const badge = document.createElement("span");
-        badge.className = "badge";
-        badge.textContent = word;
-        row.querySelector("[data-glance]").append(badge, " ");
-      }
+      const badges = (words[row.dataset.bucket] || []).flatMap((word) => [made("span", { className: "badge" }, word), " "]);
+      row.querySelector("[data-glance]").append(...badges);
     }
   }
 }
@@ -44,10 +45,7 @@ async function requestsByDay() {
   const rows = [...document.querySelectorAll("tr[data-bucket]")];
   if (!rows.length) return;
   const names = rows.map((row) => row.dataset.bucket);
-  const query = new URLSearchParams({ first: names[0], last: names.at(-1) });
-  const answer = await fetch(`${document.body.dataset.base}/requests-by-day?${query}`, { headers: { accept: "application/json" } });
-  if (!answer.ok) return;
-  const { days, buckets } = await answer.json();
+  const { days, buckets } = (await asked("/requests-by-day", { first: names[0], last: names.at(-1) })) ?? {};
   if (!buckets) return;
   for (const row of rows) {
     const name = row.dataset.bucket;

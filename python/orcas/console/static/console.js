@@ -33,6 +33,39 @@ function showTimes(within) {
   }
 }
 
+// An element with these properties and this content.
+function made(name, properties = {}, ...content) {
+  const element = Object.assign(document.createElement(name), properties);
+  element.append(...content);
+  return element;
+}
+
+// A page of the console as a document, which runs nothing; `here`: it is this one, and no page to sign in.
+function loaded(url, headers = {}) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("GET", url);
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+    request.responseType = "document";
+    request.timeout = 30000;
+    request.onload = () => resolve({
+      page: request.responseXML, status: request.status, here: new URL(request.responseURL).pathname === location.pathname,
+    });
+    request.onerror = request.ontimeout = reject;
+    request.send();
+  });
+}
+
+// The element of a loaded page in place of the one with the same id here: as it is, no HTML from text.
+function take(fresh, id) {
+  const [former, next] = [document.getElementById(id), fresh.getElementById(id)];
+  if (!former || !next) return null;
+  const taken = document.importNode(next, true);
+  former.replaceWith(taken);
+  showTimes(taken);
+  return taken;
+}
+
 function rows() {
   return [...document.querySelectorAll("main tbody tr")].filter((row) => row.querySelector("a, input, button, summary"));
 }

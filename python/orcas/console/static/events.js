@@ -10,14 +10,11 @@ let count = 0;
 
 // What cannot be seen, or would reorder the text around it, is shown as its number, as the server does in keys.
 function visible(text) {
-  const shown = document.createElement("bdi");
-  shown.className = "key";
+  const shown = made("bdi", { className: "key" });
   for (const part of text.split(/(\p{C}|[\u2028\u2029]|[^\S ])/u)) {
     if (part && /^(\p{C}|[\u2028\u2029]|[^\S ])$/u.test(part)) {
-      const mark = document.createElement("span");
-      mark.className = "mark";
-      mark.textContent = `U+${part.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
-      shown.append(mark);
+      const number = part.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+      shown.append(made("span", { className: "mark" }, `U+${number}`));
     } else shown.append(part);
   }
   return shown;
@@ -29,18 +26,12 @@ function keyOf(record) {
 }
 
 function add(record) {
-  const row = document.createElement("tr");
-  const time = document.createElement("time");
-  time.dateTime = record.eventTime;
-  time.textContent = `${record.eventTime.replace("T", " ").replace(/\.\d+Z$/, "")} UTC`;
+  const when = `${record.eventTime.replace("T", " ").replace(/\.\d+Z$/, "")} UTC`;
+  const time = made("time", { dateTime: record.eventTime }, when);
   const size = record.s3?.object?.size;
   const cells = [time, record.eventName, visible(record.s3?.bucket?.name ?? ""), visible(keyOf(record)),
     size === undefined ? "" : size.toLocaleString("en")];
-  for (const content of cells) {
-    const cell = document.createElement("td");
-    cell.append(content);
-    row.append(cell);
-  }
+  const row = made("tr", {}, ...cells.map((content) => made("td", {}, content)));
   row.lastChild.className = "num";
   showTimes(row);
   table.prepend(row);

@@ -1,5 +1,4 @@
 // Lists of objects: how many are chosen, searches that go on by themselves, and what goes batch by batch with its progress.
-// Pages of the server are parsed as documents that run nothing, and elements are taken over as they are.
 "use strict";
 
 // Rows up to which a search goes on by itself, and times a batch is sent before the page asks the person.
@@ -23,30 +22,16 @@ function countChosen() {
   if (state) state.textContent = chosen.length ? `Chosen on this page: ${parts.filter(Boolean).join(", ")}` : "";
 }
 
-// A page of the console as a document; null if it is not there, or the session has ended.
-function loaded(url) {
-  return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest();
-    request.open("GET", url);
-    request.responseType = "document";
-    request.onload = () => resolve(new URL(request.responseURL).pathname === location.pathname && request.status === 200 ? request.responseXML : null);
-    request.onerror = reject;
-    request.send();
-  });
-}
-
-function take(fresh, id) {
-  const [former, next] = [document.getElementById(id), fresh.getElementById(id)];
-  if (!former || !next) return;
-  const taken = document.importNode(next, true);
-  former.replaceWith(taken);
-  showTimes(taken);
+// Another part of this list; null if it is not there, or the session has ended.
+async function part(url) {
+  const { page, status, here } = await loaded(url);
+  return here && status === 200 ? page : null;
 }
 
 async function searchOn() {
   for (let link; (link = document.querySelector("#next-page[data-goes-on]"));) {
     if (document.querySelectorAll("#chosen tbody tr").length >= FINDS_MAX) return;
-    const fresh = await loaded(link.href);
+    const fresh = await part(link.href);
     if (!fresh) return;
     const [body, more] = [document.querySelector("#chosen tbody"), fresh.querySelectorAll("#chosen tbody tr")];
     if (body) {
@@ -62,7 +47,7 @@ async function searchOn() {
 // After uploads: the list as it is now, unless something is chosen in it.
 async function refreshList() {
   if (document.querySelector("#chosen tbody input:checked")) return;
-  const fresh = await loaded(location.href).catch(() => null);
+  const fresh = await part(location.href).catch(() => null);
   if (fresh) for (const id of ["listing", "pages"]) take(fresh, id);
 }
 
@@ -88,11 +73,9 @@ async function batch(url, body, says) {
 
 async function inBatches(form, button) {
   const url = button?.hasAttribute("formaction") ? button.formAction : form.action;
-  const bar = document.createElement("progress");
-  bar.setAttribute("aria-label", "Done");
+  const bar = made("progress", { ariaLabel: "Done" });
   if (Number(form.dataset.total)) bar.max = Number(form.dataset.total);
-  const state = document.createElement("p");
-  state.setAttribute("role", "status");
+  const state = made("p", { role: "status" });
   form.append(bar, state);
   const body = new URLSearchParams(new FormData(form));
   const failed = [];
@@ -117,11 +100,8 @@ async function inBatches(form, button) {
     if (answer.place) continue;
     bar.remove();
     if (!failed.length) { location.assign(answer.to); return; }
-    const link = document.createElement("a");
-    link.href = answer.to;
-    link.textContent = "Go on";
     state.textContent = `${answer.done.toLocaleString("en")} done. Not done: ${failed.slice(0, 5).join(" ")} `;
-    state.append(link);
+    state.append(made("a", { href: answer.to }, "Go on"));
     return;
   }
 }

@@ -1,5 +1,4 @@
 // Refreshes the parts of a page that are marked with data-live, from the same page of the server.
-// The browser parses it as a document that runs nothing, and elements are taken over as they are: no HTML from text.
 "use strict";
 
 const holder = document.querySelector("[data-refresh]");
@@ -9,14 +8,11 @@ let paused = false;
 
 function replace(fresh) {
   for (const former of document.querySelectorAll("[data-live]")) {
-    const next = fresh.getElementById(former.id);
     // What somebody is in stays until they leave it.
-    if (!next || former.contains(document.activeElement)) continue;
-    const taken = document.importNode(next, true);
-    const box = former.querySelector(".scroll");
-    former.replaceWith(taken);
-    if (box && taken.querySelector(".scroll")) taken.querySelector(".scroll").scrollLeft = box.scrollLeft;
-    showTimes(taken);
+    if (former.contains(document.activeElement)) continue;
+    const left = former.querySelector(".scroll")?.scrollLeft ?? 0;
+    const box = take(fresh, former.id)?.querySelector(".scroll");
+    if (box) box.scrollLeft = left;
   }
   const flashes = fresh.getElementById("flashes");
   if (flashes?.childElementCount) document.getElementById("flashes").append(document.importNode(flashes, true));
@@ -24,25 +20,19 @@ function replace(fresh) {
   if (next) holder.dataset.refresh = next.dataset.refresh;
 }
 
-function refresh() {
-  if (paused || document.hidden) { wait(); return; }
-  const request = new XMLHttpRequest();
-  request.open("GET", location.href);
-  // Nobody has done anything: this does not keep the session open.
-  request.setRequestHeader("x-orcas-refresh", "yes");
-  request.responseType = "document";
-  request.timeout = 30000;
-  request.onload = () => {
-    if (new URL(request.responseURL).pathname !== location.pathname) { location.reload(); return; }
-    if (request.status === 200 && request.responseXML) replace(request.responseXML);
-    note.textContent = request.status === 200 ? "" : `The server answered ${request.status}; trying again.`;
-    wait();
-  };
-  request.onerror = request.ontimeout = () => {
-    note.textContent = "The server does not answer; trying again.";
-    wait();
-  };
-  request.send();
+async function refresh() {
+  if (!paused && !document.hidden) {
+    try {
+      // Nobody has done anything: this does not keep the session open.
+      const { page, status, here } = await loaded(location.href, { "x-orcas-refresh": "yes" });
+      if (!here) { location.reload(); return; }
+      if (status === 200 && page) replace(page);
+      note.textContent = status === 200 ? "" : `The server answered ${status}; trying again.`;
+    } catch {
+      note.textContent = "The server does not answer; trying again.";
+    }
+  }
+  wait();
 }
 
 // 0 seconds: there is nothing more to come.

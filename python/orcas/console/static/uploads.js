@@ -92,26 +92,12 @@ class Upload {
   }
 
   makeRow() {
-    const row = document.createElement("div");
-    row.className = "upload";
-    const name = document.createElement("bdi");
-    name.className = "key";
-    name.textContent = this.key;
-    this.bar = document.createElement("progress");
-    this.bar.max = Math.max(1, this.file.size);
-    this.bar.value = 0;
-    this.bar.setAttribute("aria-label", `Upload of ${this.key}`);
-    this.says = document.createElement("span");
-    this.says.className = "says";
-    this.button = document.createElement("button");
-    this.button.type = "button";
-    this.button.textContent = "Pause";
-    this.button.addEventListener("click", () => this.toggle());
-    this.cancel = document.createElement("button");
-    this.cancel.type = "button";
-    this.cancel.textContent = "Cancel";
-    this.cancel.addEventListener("click", () => this.giveUp());
-    row.append(name, this.bar, this.button, this.cancel, this.says);
+    const name = made("bdi", { className: "key" }, this.key);
+    this.bar = made("progress", { max: Math.max(1, this.file.size), value: 0, ariaLabel: `Upload of ${this.key}` });
+    this.says = made("span", { className: "says" });
+    this.button = made("button", { type: "button", onclick: () => this.toggle() }, "Pause");
+    this.cancel = made("button", { type: "button", onclick: () => this.giveUp() }, "Cancel");
+    const row = made("div", { className: "upload" }, name, this.bar, this.button, this.cancel, this.says);
     document.getElementById("upload-list").append(row);
     return row;
   }
@@ -329,20 +315,14 @@ async function dropped(entry, path, found) {
 function showKept() {
   const own = kept().filter((each) => each.bucket === bucket());
   for (const each of own) {
-    const row = document.createElement("p");
-    row.className = "upload";
-    const name = document.createElement("bdi");
-    name.className = "key";
-    name.textContent = each.key;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = "Give it up";
-    button.addEventListener("click", async () => {
+    const giveUp = async () => {
       await step("abort", { key: each.key, upload: each.upload }).catch(() => {});
       keep(kept().filter((other) => other.upload !== each.upload));
       row.remove();
-    });
-    row.append("The upload of ", name, " is unfinished: choose the same file again to resume it. ", button);
+    };
+    const name = made("bdi", { className: "key" }, each.key);
+    const row = made("p", { className: "upload" }, "The upload of ", name, " is unfinished: choose the same file again to resume it. ",
+      made("button", { type: "button", onclick: giveUp }, "Give it up"));
     document.getElementById("upload-list").append(row);
     tray().hidden = false;
   }

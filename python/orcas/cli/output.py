@@ -48,6 +48,16 @@ def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]], *, righ
     Console(width=None if sys.stdout.isatty() else _COLUMNS_MAX).print(table(titles, rows, right=right))
 
 
+def print_found(
+    document: Any, as_json: bool, titles: Iterable[str], rows: Iterable[Iterable[object]], *, right: int | None = None
+) -> None:
+    """Print what a command has found: the document with `--json`, else a table."""
+    if as_json:
+        print_json(document)
+    else:
+        print_table(titles, rows, right=right)
+
+
 def say(line: str, *, err: bool = False) -> None:
     """Print one line, which may have names that clients chose."""
     stream = sys.stderr if err else sys.stdout

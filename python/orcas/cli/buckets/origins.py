@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from orcas.cli.options import Commands, Where, bytes_of
-from orcas.cli.output import print_json, print_table, size, tell
+from orcas.cli.output import print_found, size, tell
 from orcas.cli.store.upkeep import ask
 from orcas.errors import OrcasError, UsageError
 
@@ -93,9 +93,6 @@ def show(
         found = [origin for origin in found if origin["bucket"] == bucket]
         if not found:
             raise OrcasError(f"The bucket {bucket} has no origin: `orcas origin set` gives it one.")
-    if where.as_json:
-        print_json({"origins": found})
-        return
     rows = [
         (
             origin["bucket"],
@@ -107,7 +104,9 @@ def show(
         )
         for origin in found
     ]
-    print_table(("Bucket", "Origin", "Fetched", "Bytes", "Failed", "Last failure"), rows)
+    print_found(
+        {"origins": found}, where.as_json, ("Bucket", "Origin", "Fetched", "Bytes", "Failed", "Last failure"), rows
+    )
 
 
 @origin_app.command()

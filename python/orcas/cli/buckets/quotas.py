@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from orcas.cli.options import Commands, Where, bytes_of
-from orcas.cli.output import print_json, print_table, size, tell
+from orcas.cli.output import print_found, size, tell
 from orcas.cli.store.upkeep import ask
 from orcas.errors import UsageError
 
@@ -74,15 +74,12 @@ def list_quotas(*, where: Where) -> None:
         orcas quota list
     """
     found = ask(where, "GET", "quotas")
-    if where.as_json:
-        print_json(found)
-        return
     rows = [
         (kind, row[kind], "" if row["bytes"] is None else size(row["bytes"]), _shown(row["objects"]))
         for kind in ("bucket", "owner")
         for row in found[f"{kind}s"]
     ]
-    print_table(("Of", "Name", "Bytes", "Objects"), rows, right=2)
+    print_found(found, where.as_json, ("Of", "Name", "Bytes", "Objects"), rows, right=2)
 
 
 def _check_owner(name: str, owner: bool) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import typer
 
 from orcas.cli.options import Commands, Where
-from orcas.cli.output import print_json, print_table, tell
+from orcas.cli.output import print_found, tell
 from orcas.cli.store.upkeep import ask
 from orcas.errors import UsageError
 
@@ -43,10 +43,8 @@ def list_snapshots(bucket: Bucket, *, where: Where) -> None:
         orcas snapshot list photos
     """
     found = _order("GET", (bucket, "snapshots"), None, where)
-    if where.as_json:
-        print_json(found)
-    else:
-        print_table(("Snapshot", "Created"), [(entry["name"], entry["created"]) for entry in found["snapshots"]])
+    rows = [(entry["name"], entry["created"]) for entry in found["snapshots"]]
+    print_found(found, where.as_json, ("Snapshot", "Created"), rows)
 
 
 @snapshot_app.command()

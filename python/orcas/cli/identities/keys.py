@@ -11,7 +11,7 @@ import typer
 from orcas.cli.identities.calls import Iam, iam, limit, read_document
 from orcas.cli.identities.options import InAccount, Key, Limits, User
 from orcas.cli.options import Commands, Where
-from orcas.cli.output import print_json, print_table, say, tell
+from orcas.cli.output import print_found, print_json, say, tell
 from orcas.cli.store.upkeep import opened
 from orcas.errors import OrcasError, UsageError
 
@@ -62,9 +62,6 @@ def list_keys(user: User, *, where: InAccount) -> None:
         for key in found:
             last = store.call("GetAccessKeyLastUsed", AccessKeyId=key["AccessKeyId"])["AccessKeyLastUsed"]
             key["LastUsedDate"] = last.get("LastUsedDate")
-    if where.as_json:
-        print_json({"AccessKeyMetadata": found})
-        return
     rows = [
         (
             key["AccessKeyId"], "service account" if key["ServiceAccount"] else "user", key["Status"].lower(),
@@ -72,7 +69,9 @@ def list_keys(user: User, *, where: InAccount) -> None:
         )
         for key in found
     ]  # fmt: skip
-    print_table(("Access key", "Kind", "State", "Created", "Last used"), rows)
+    print_found(
+        {"AccessKeyMetadata": found}, where.as_json, ("Access key", "Kind", "State", "Created", "Last used"), rows
+    )
 
 
 def _user_of(store: Iam, key: str) -> str:

@@ -12,7 +12,7 @@ import typer
 from orcas.cli.identities.calls import Iam, iam
 from orcas.cli.identities.options import InAccount, PolicyName
 from orcas.cli.options import Commands
-from orcas.cli.output import print_json, print_table, say, tell
+from orcas.cli.output import print_found, print_json, say, tell
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
 
@@ -32,11 +32,8 @@ def add_common(app: Commands, kind: str) -> None:
     def list_all(*, where: InAccount) -> None:
         with iam(where) as store:
             found = list(store.all(f"List{called}s", f"{called}s"))
-        if where.as_json:
-            print_json({f"{called}s": found})
-        else:
-            rows = [(each[f"{called}Name"], each["CreateDate"], each["Arn"]) for each in found]
-            print_table((called, "Created", "ARN"), rows)
+        rows = [(each[f"{called}Name"], each["CreateDate"], each["Arn"]) for each in found]
+        print_found({f"{called}s": found}, where.as_json, (called, "Created", "ARN"), rows)
 
     @app.command(help=_help(f"Show a {kind} with its policies.", f"{kind} show {_NAMES[kind]}"))
     def show(name: Name, *, where: InAccount) -> None:

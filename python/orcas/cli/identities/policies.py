@@ -14,7 +14,7 @@ import typer
 from orcas.cli.identities.calls import Iam, iam, read_document
 from orcas.cli.identities.options import InAccount, Path_, PolicyName
 from orcas.cli.options import AsJson, Commands, among, pairs
-from orcas.cli.output import print_json, print_table, say, tell
+from orcas.cli.output import print_found, print_json, say, tell
 from orcas.errors import ConfigurationError, UsageError
 from orcas.process.failures import EXIT_NOT_ALLOWED
 
@@ -74,11 +74,8 @@ def list_policies(*, where: InAccount) -> None:
     """
     with iam(where) as store:
         found = list(store.all("ListPolicies", "Policies"))
-    if where.as_json:
-        print_json({"Policies": found})
-        return
     rows = [(each["PolicyName"], each["AttachmentCount"], each["DefaultVersionId"], each["Arn"]) for each in found]
-    print_table(("Policy", "Attached", "Version", "ARN"), rows)
+    print_found({"Policies": found}, where.as_json, ("Policy", "Attached", "Version", "ARN"), rows)
 
 
 @policy_app.command()

@@ -15,7 +15,7 @@ from orcas.cli.identities.keys import show_key
 from orcas.cli.identities.kinds import add_common
 from orcas.cli.identities.options import Boundary, Group, InAccount, Limits, Path_, Policies, Role, Tags, User
 from orcas.cli.options import Commands, Where, pairs
-from orcas.cli.output import print_json, print_table, say, tell
+from orcas.cli.output import print_found, say, tell
 
 # A principal of an account: its number, or an ARN.
 _IN_ACCOUNT: Final = re.compile(r"(?:arn:aws:(?:iam|sts)::)?([0-9]{12})(?::.+)?")
@@ -235,12 +235,8 @@ def list_accounts(*, where: Where) -> None:
     """
     with iam(where) as store:
         found = list(store.all("ListAccounts", "Accounts"))
-    if where.as_json:
-        print_json({"Accounts": found})
-        return
-    print_table(
-        ("Account", "Number", "Id"), [(each["AccountName"], each["AccountId"], each["CanonicalId"]) for each in found]
-    )
+    rows = [(each["AccountName"], each["AccountId"], each["CanonicalId"]) for each in found]
+    print_found({"Accounts": found}, where.as_json, ("Account", "Number", "Id"), rows)
 
 
 def add_to(app: typer.Typer) -> None:

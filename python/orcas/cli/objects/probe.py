@@ -9,7 +9,7 @@ import typer
 
 from orcas.cli.objects.copies import interruptible
 from orcas.cli.options import AsJson, Data
-from orcas.cli.output import print_json, print_table, waiting
+from orcas.cli.output import print_found, waiting
 from orcas.cli.store.upkeep import settings_of
 from orcas.errors import OrcasError, UsageError
 from orcas.process.failures import EXIT_NOT_KEPT
@@ -52,10 +52,9 @@ def probe(
         stack.callback(probing.clean)
         with waiting(shown=not as_json) as advance:
             findings = probing.run(advance)
-        if as_json:
-            print_json({"place": str(probing.place), "checks": findings, "requests": probing.requests})
-        else:
-            print_table(("Check", "Verdict", "What it means"), [finding.values() for finding in findings])
+        document = {"place": str(probing.place), "checks": findings, "requests": probing.requests}
+        rows = [finding.values() for finding in findings]
+        print_found(document, as_json, ("Check", "Verdict", "What it means"), rows)
     verdicts = [finding["verdict"] for finding in findings]
     if BROKEN in verdicts:
         raise typer.Exit(EXIT_NOT_KEPT)

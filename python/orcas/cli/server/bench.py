@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orcas.cli.options import AsJson
-from orcas.cli.output import print_json, print_table, steps
+from orcas.cli.output import print_found, print_json, print_table, steps
 from orcas.errors import OrcasError, UsageError
 
 if TYPE_CHECKING:
@@ -174,10 +174,9 @@ def _print_workloads(as_json: bool) -> None:
     from orcas.bench.workload import built_in, read_workload
 
     read = [read_workload(name) for name in built_in()]
-    if as_json:
-        print_json({found.name: {"description": found.description, "cases": len(found.cases)} for found in read})
-    else:
-        print_table(("Workload", "Cases", "Requests"), [(w.name, len(w.cases), w.description) for w in read])
+    document = {found.name: {"description": found.description, "cases": len(found.cases)} for found in read}
+    rows = [(found.name, len(found.cases), found.description) for found in read]
+    print_found(document, as_json, ("Workload", "Cases", "Requests"), rows)
 
 
 def _print_document(document: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from orcas.cli.options import Where
-from orcas.cli.output import print_json, print_table, size, tell
+from orcas.cli.output import print_found, size, tell
 from orcas.cli.store.upkeep import settings_of
 from orcas.errors import OrcasError, UnavailableError
 from orcas.process.failures import EXIT_NOT_RUNNING
@@ -52,18 +52,12 @@ def status(ready: Ready = False, *, where: Where) -> None:
     session = server_of(settings, where.endpoint)
     if session is None:
         shown: dict[str, Any] = {"running": False, "data": str(settings.data), **_of_disk(settings)}
-        if where.as_json:
-            print_json(shown)
-        else:
-            rows = [("state", "no server runs"), ("store", shown["data"]), ("disk", f"{size(shown['free'])} free")]
-            print_table(("", "status"), [*rows, ("to start", "orcas serve")])
+        rows = [("state", "no server runs"), ("store", shown["data"]), ("disk", f"{size(shown['free'])} free")]
+        print_found(shown, where.as_json, ("", "status"), [*rows, ("to start", "orcas serve")])
         raise typer.Exit(EXIT_NOT_RUNNING)
     with contextlib.closing(session):
         shown = _document(session, settings, where.endpoint)
-    if where.as_json:
-        print_json(shown)
-    else:
-        print_table(("", "status"), _rows(shown))
+    print_found(shown, where.as_json, ("", "status"), _rows(shown))
     if shown["wrong"]:
         raise OrcasError(f"The server is not well ({'; '.join(shown['wrong'])}): see `orcas stats`, and its log.")
 

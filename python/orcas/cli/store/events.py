@@ -8,7 +8,7 @@ from urllib.parse import quote
 import typer
 
 from orcas.cli.options import Commands, Where
-from orcas.cli.output import print_json, print_table, tell
+from orcas.cli.output import print_found, tell
 from orcas.cli.store.upkeep import ask
 
 events_app = Commands(help="Targets of events, and their dead letters.")
@@ -25,14 +25,11 @@ def targets(*, where: Where) -> None:
         orcas events targets
     """
     found = ask(where, "GET", "targets")
-    if where.as_json:
-        print_json(found)
-        return
     rows = [
         (row["name"], row["type"], row["address"], str(row["delivered"]), str(row["dead"]), row["failing"] or "")
         for row in found["targets"]
     ]
-    print_table(("Target", "Type", "Address", "Delivered", "Dead letters", "Failing"), rows)
+    print_found(found, where.as_json, ("Target", "Type", "Address", "Delivered", "Dead letters", "Failing"), rows)
 
 
 @events_app.command()
@@ -44,11 +41,8 @@ def dead(name: Name, *, where: Where) -> None:
         orcas events dead hook
     """
     found = ask(where, "GET", f"targets/{quote(name, safe='')}/dead")
-    if where.as_json:
-        print_json(found)
-        return
     rows = [(row["time"], row["bucket"], row["key"], str(row["attempts"]), row["reason"]) for row in found["dead"]]
-    print_table(("Last attempt", "Bucket", "Key", "Attempts", "Reason"), rows)
+    print_found(found, where.as_json, ("Last attempt", "Bucket", "Key", "Attempts", "Reason"), rows)
 
 
 @events_app.command()

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from orcas.cli.options import AsJson, Commands, Data, Where
-from orcas.cli.output import print_json, print_table, tell
+from orcas.cli.output import print_found, tell
 from orcas.cli.store.upkeep import ask, settings_of
 from orcas.errors import ConfigurationError, OrcasError, UsageError
 from orcas.settings.values import SCRYPT_N
@@ -59,14 +59,11 @@ def list_keys(*, where: Where) -> None:
         orcas key list
     """
     found = ask(where, "GET", "keys")
-    if where.as_json:
-        print_json(found)
-        return
     rows = [
         (key["name"], key["state"], key["versions"], key["created"], key["destruction"] or "", key["id"])
         for key in found["keys"]
     ]
-    print_table(("Key", "State", "Versions", "Created", "Destruction", "Id"), rows)
+    print_found(found, where.as_json, ("Key", "State", "Versions", "Created", "Destruction", "Id"), rows)
 
 
 @key_app.command()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orcas.cli.options import Where
-from orcas.cli.output import print_json, print_table, progress, say, show_tasks, size, waiting
+from orcas.cli.output import print_found, print_json, print_table, progress, say, show_tasks, size, waiting
 from orcas.cli.store.report import show_report
 from orcas.control.files.address import following
 from orcas.settings.config import Settings, resolve
@@ -177,9 +177,6 @@ def lifecycle(*, where: Where) -> None:
             lambda state: advance(f"lifecycle: {state['total']['seen']} versions and uploads looked at"),
             path="lifecycle/run",
         )
-    if where.as_json:
-        print_json(done)
-        return
     rows = [
         ("buckets with rules", done["buckets"]),
         ("versions and uploads looked at", done["seen"]),
@@ -189,7 +186,7 @@ def lifecycle(*, where: Where) -> None:
         ("kept because they changed", done["changed"]),
         ("kept because they are locked", done["locked"]),
     ]
-    print_table(("", "lifecycle"), rows, right=1)
+    print_found(done, where.as_json, ("", "lifecycle"), rows, right=1)
 
 
 def fsck(

@@ -125,8 +125,8 @@ async def _refused(request: Request, error: Exception) -> Response:
     # Who may not list a bucket may still list a folder of it.
     lists = error.code == "AccessDenied" and request.scope.get("endpoint") is objects.show
     return await page(
-        request, "error.html", error.status, title=error.code, message=explained(error), code=error.code,
-        bucket=request.path_params["bucket"] if lists else None, here=here,
+        request, "error.html", error.status, title=error.code, problem=explained(error), code=error.code, of_folder=lists,
+        here=here,
     )  # fmt: skip
 
 
@@ -135,5 +135,5 @@ async def _lost(request: Request, error: Exception) -> Response:
     phrase = HTTPStatus(error.status_code).phrase
     message = "There is no such page: choose one from the navigation." if error.status_code == 404 else f"{phrase}."
     return await page(
-        request, "error.html", error.status_code, title=phrase, message=message, code="", bucket=None, here="/"
+        request, "error.html", error.status_code, title=phrase, problem=message, code="", of_folder=False, here="/"
     )

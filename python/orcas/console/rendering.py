@@ -93,23 +93,31 @@ def url(request: Request, path: str, **query: str | None) -> str:
 
 
 async def page(request: Request, template: str, status: int = 200, **context: Any) -> Response:
-    """A page. The template gets what is in `context` here, and with a session `may`, as of `Rights`."""
+    """A page. The template gets what is in `context` here, and with a session `may`, as of `Rights`.
+
+    `problem`: what is said below the heading. A page of a bucket also has the bucket, its path and the folders of `key` or
+    `folder`.
+    """
     who: Visit | None = request.state.visit
-    state = request.app.state
-    if "bucket" in request.path_params:
+    state, bucket = request.app.state, request.path_params.get("bucket")
+    if bucket is not None:
+        context["bucket"], context["bucket_path"] = bucket, f"/b{object_path(bucket)}"
         context["crumbs"] = shown.crumbs(context.get("key") or context.get("folder") or "")
     if who is not None:
-        rights = await rights_of(who, state.places, state.tabs, request.path_params.get("bucket"), context)
-        context["may"] = rights.may
+        context["may"] = (await rights_of(who, state.places, state.tabs, bucket, context)).may
     context = {
         "request": request, "base": request.scope["root_path"], "url": functools.partial(url, request),
         "asset": functools.partial(_asset, request), "visit": who, "csrf": "" if who is None else who.session.csrf,
         "nonce": request.state.nonce, "flashes": [] if who is None else who.session.take_flashes(),
-        "places": state.places, "tabs": state.tabs, "path": local_path(request.scope),
+        "places": state.places, "tabs": state.tabs, "path": local_path(request.scope), "problem": "",
         **context,
     }  # fmt: skip
-    html = await asyncio.to_thread(lambda: environment().get_template(template).render(context))
-    return HTMLResponse(html, status)
+    return HTMLResponse(await asyncio.to_thread(_rendered, template, context), status)
+
+
+def _rendered(template: str, context: dict[str, Any]) -> str:
+    parts = environment().get_template("macros.html").make_module(context)
+    return environment().get_template(template).render(context, ui=parts)
 
 
 def redirect(request: Request, path: str, **query: str | None) -> Response:

@@ -34,6 +34,10 @@ class Part:
     # There are more than these.
     more: bool = False
 
+    def choices(self, value: str, title: str) -> list[tuple[str, str]]:
+        """The entries for a form: the texts of these names."""
+        return [(row[value], row[title]) for row in self.rows]
+
 
 def kind_of(request: Request) -> str:
     """`user`, `group` or `role`, from the address."""

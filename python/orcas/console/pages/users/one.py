@@ -23,12 +23,7 @@ from orcas.console.rendering import explained, field, flash, flash_error, page, 
 _REVOKING: Final = "AWSRevokeOlderSessions"
 
 
-async def show(request: Request) -> Response:
-    """The page."""
-    return await one_page(request)
-
-
-async def one_page(request: Request, problem: str = "", status: int = 200) -> Response:
+async def show(request: Request, problem: str = "", status: int = 200) -> Response:
     """The page, with what was wrong."""
     kind, name, who = kind_of(request), name_of(request), visit(request)
     of, named = called(kind), {f"{called(kind)}Name": name}
@@ -57,11 +52,10 @@ async def one_page(request: Request, problem: str = "", status: int = 200) -> Re
         context["members"], context["others"] = await asyncio.gather(
             part(who, "GetGroup", "Users", named), part(who, "ListUsers", "Users")
         )
-    names = [row["GroupName" if kind == "user" else "UserName"] for row in context["others"].rows]
-    context["keys_offered"] = [(row["AccessKeyId"], row["AccessKeyId"]) for row in context["keys"].rows]
-    context["others_offered"] = [(other, other) for other in names]
-    offered: Part = context["policies"]["offered"]
-    context["policies_offered"] = [(row["Arn"], row["PolicyName"]) for row in offered.rows]
+    other = "GroupName" if kind == "user" else "UserName"
+    context["keys_offered"] = context["keys"].choices("AccessKeyId", "AccessKeyId")
+    context["others_offered"] = context["others"].choices(other, other)
+    context["policies_offered"] = context["policies"]["offered"].choices("Arn", "PolicyName")
     return await page(request, "users/one.html", status, **context)
 
 
@@ -107,11 +101,11 @@ async def change(request: Request) -> Response:
     try:
         flash(request, await action[0](request))
     except ValueError as error:
-        return await one_page(request, str(error), 400)
+        return await show(request, str(error), 400)
     except CallError as error:
         if error.code in ("InvalidAccessKeyId", "InvalidClientTokenId"):
             raise
-        return await one_page(request, f"Nothing was changed. {explained(error)}", error.status)
+        return await show(request, f"Nothing was changed. {explained(error)}", error.status)
     return redirect(request, place(kind, name_of(request)))
 
 
@@ -266,11 +260,11 @@ async def create_key(request: Request) -> Response:
     if policy.strip():
         parameters["SessionPolicy"] = policy
     elif field(request, "narrow"):
-        return await one_page(request, "Write the policy of the service account.", 400)
+        return await show(request, "Write the policy of the service account.", 400)
     try:
         made = texts((await iam(visit(request), "CreateAccessKey", parameters)).find("AccessKey"))
     except CallError as error:
-        return await one_page(request, f"No key was made. {explained(error)}", error.status)
+        return await show(request, f"No key was made. {explained(error)}", error.status)
     heading = f"A new {'service account' if policy.strip() else 'access key'} of {name_of(request)}"
     return hand_over(request, made["AccessKeyId"], made["SecretAccessKey"], heading, place("user", name_of(request)))
 
@@ -279,7 +273,7 @@ async def delete(request: Request) -> Response:
     """Delete a user, group or role with all that it has, after its name was typed."""
     kind, name = kind_of(request), name_of(request)
     if field(request, "confirm") != name:
-        return await one_page(request, f"Nothing was deleted. Type the name of the {kind} to delete it.", 400)
+        return await show(request, f"Nothing was deleted. Type the name of the {kind} to delete it.", 400)
     try:
         await _strip(visit(request), kind, name)
         await _do(request, "Delete{}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,7 +15,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from orcas.admin.guard import Gatekeeper, RootOnly
 from orcas.console.calls import CallError
@@ -40,6 +40,7 @@ from orcas.console.pages.settings import routes as settings
 from orcas.console.pages.users import routes as users
 from orcas.console.rendering import explained, page, serve_static, url
 from orcas.console.sessions import Sessions
+from orcas.control.root import Root
 from orcas.http.signing import Keys
 from orcas.settings.config import Settings
 
@@ -54,18 +55,6 @@ MODULES: Final = (
 _ENDED: Final = frozenset(
     {"InvalidAccessKeyId", "InvalidClientTokenId", "InvalidToken", "ExpiredToken", "SignatureDoesNotMatch"}
 )
-
-
-class Root(Protocol):
-    """The key pair of the root identity, at present."""
-
-    @property
-    def access_key(self) -> str:
-        """The access key."""
-
-    @property
-    def secret_key(self) -> str:
-        """Its secret."""
 
 
 def console_app(
@@ -87,9 +76,11 @@ def console_app(
         code = sessions.link(Keys(pair.access_key, pair.secret_key))
         return JSONResponse({"path": f"{MOUNT}/link?code={code}"}, 201)
 
-    links = Starlette(routes=[Route("/links", link, methods=["POST"])], middleware=[Middleware(RootOnly, gatekeeper)])
-    found: list[Any] = [route for module in MODULES for route in module.ROUTES]
-    routes = [Route("/links", _App(links)), Route("/static/{hash}/{name}", serve_static), *found]
+    routes = [
+        Route("/links", link, methods=["POST"], middleware=[Middleware(RootOnly, gatekeeper)]),
+        Route("/static/{hash}/{name}", serve_static),
+        *(route for module in MODULES for route in module.ROUTES),
+    ]
     app = Starlette(
         routes=routes,
         middleware=[Middleware(Guard, server=server, sessions=sessions, region=settings.region)],
@@ -100,16 +91,6 @@ def console_app(
     app.state.places = [place for module in MODULES for place in getattr(module, "PLACES", ())]
     app.state.tabs = [tab for module in MODULES for tab in getattr(module, "TABS", ())]
     return app
-
-
-class _App:
-    """An application as an endpoint: a route passes on all methods to one."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

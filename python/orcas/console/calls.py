@@ -43,6 +43,10 @@ _SAID: Final = {
 }
 
 
+# Parameters of a request; those that are None are left out.
+Query = Mapping[str, str | None]
+
+
 class CallError(Exception):
     """The server refused or failed. `code`: of S3, the admin API or IAM; `message`: what it said."""
 
@@ -146,7 +150,7 @@ async def call(
     visit: Visit,
     method: str,
     path: str,
-    query: Mapping[str, str] | None = None,
+    query: Query | None = None,
     headers: Mapping[str, str] | None = None,
     body: bytes = b"",
 ) -> Answer:
@@ -164,7 +168,7 @@ async def admin(
     method: str,
     path: str,
     order: Mapping[str, Any] | None = None,
-    query: Mapping[str, str] | None = None,
+    query: Query | None = None,
 ) -> Any:
     """The JSON answer of the admin API; `path` comes after `/_orcas/admin/` and is raw.
 
@@ -203,7 +207,7 @@ async def stream(
     visit: Visit,
     method: str,
     path: str,
-    query: Mapping[str, str] | None = None,
+    query: Query | None = None,
     headers: Mapping[str, str] | None = None,
     body: bytes = b"",
     service: str = "s3",
@@ -213,7 +217,7 @@ async def stream(
     Raises:
         CallError: the answer is an error.
     """
-    text = encode_query(query or {})
+    text = encode_query(_given(query))
     sent = [("host", visit.host), *(headers or {}).items()]
     if visit.agent:
         sent.append(("user-agent", visit.agent))
@@ -245,7 +249,7 @@ def presigned(
     visit: Visit,
     method: str,
     path: str,
-    query: Mapping[str, str] | None = None,
+    query: Query | None = None,
     *,
     headers: Mapping[str, str] | None = None,
     seconds: int = PRESIGN_SECONDS,
@@ -254,7 +258,7 @@ def presigned(
     """The URL of a presigned S3 request, beginning with a slash; `headers` must be sent with it."""
     raw = quote(visit.root, safe="/~%") + path
     signed = [("host", host or visit.host), *(headers or {}).items()]
-    return f"{raw}?{presign(visit.session.keys, visit.region, (method, raw, query or {}), signed, seconds)}"
+    return f"{raw}?{presign(visit.session.keys, visit.region, (method, raw, _given(query)), signed, seconds)}"
 
 
 async def caller(visit: Visit) -> str:
@@ -313,6 +317,10 @@ class _Exchange:
             await asyncio.Event().wait()
         body, self._body = self._body or b"", None
         return {"type": "http.request", "body": body, "more_body": False}
+
+
+def _given(query: Query | None) -> dict[str, str]:
+    return {name: value for name, value in (query or {}).items() if value is not None}
 
 
 def _error(status: int, body: bytes) -> CallError:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote, unquote, unquote_plus
 from xml.sax.saxutils import escape, unescape
 
-from orcas.console.calls import Answer, CallError, Visit, call, object_path
+from orcas.console.calls import Answer, CallError, Query, Visit, call, object_path
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET
@@ -134,9 +134,8 @@ async def has_versions(visit: Visit, bucket: str) -> bool | None:
 
 async def head(visit: Visit, bucket: str, key: str, version: str | None = None) -> Mapping[str, str]:
     """The headers of an object, with its checksums."""
-    query = {"versionId": version} if version else {}
-    answer = await call(visit, "HEAD", object_path(bucket, key), query, {"x-amz-checksum-mode": "ENABLED"})
-    return answer.headers
+    sent = {"x-amz-checksum-mode": "ENABLED"}
+    return (await call(visit, "HEAD", object_path(bucket, key), {"versionId": version}, sent)).headers
 
 
 def of_xml(body: bytes) -> dict[str, str]:
@@ -185,9 +184,8 @@ async def remove_one(
 
     `bypass`: although its retention, in governance mode, has not ended.
     """
-    query = {"versionId": version} if version else {}
     sent = ({"if-match": etag} if etag else {}) | (BYPASS if bypass else {})
-    headers = (await call(visit, "DELETE", object_path(bucket, key), query, sent)).headers
+    headers = (await call(visit, "DELETE", object_path(bucket, key), {"versionId": version}, sent)).headers
     is_marker = headers.get("x-amz-delete-marker") == "true"
     return Entry(key, version=headers.get("x-amz-version-id"), marker=is_marker)
 
@@ -255,9 +253,9 @@ async def abort_uploads(visit: Visit, bucket: str) -> int:
     return len(uploads)
 
 
-async def _list(visit: Visit, bucket: str, query: dict[str, str], prefix: str, delimiter: str, limit: int) -> Answer:
-    query |= {"prefix": prefix, "max-keys": str(limit), "encoding-type": "url"}
-    return await call(visit, "GET", object_path(bucket), query | ({"delimiter": delimiter} if delimiter else {}))
+async def _list(visit: Visit, bucket: str, of: Query, prefix: str, delimiter: str, limit: int) -> Answer:
+    query = {**of, "prefix": prefix, "max-keys": str(limit), "encoding-type": "url", "delimiter": delimiter or None}
+    return await call(visit, "GET", object_path(bucket), query)
 
 
 async def _listed(answer: Answer) -> Listing:
@@ -266,14 +264,13 @@ async def _listed(answer: Answer) -> Listing:
     return Listing(entries, [_text(each, "Prefix") for each in found.iter("CommonPrefixes")], _following(answer))
 
 
-def _of_objects(token: str | None) -> dict[str, str]:
-    return {"list-type": "2"} | ({"continuation-token": token} if token else {})
+def _of_objects(token: str | None) -> Query:
+    return {"list-type": "2", "continuation-token": token or None}
 
 
-def _of_versions(token: str | None) -> dict[str, str]:
+def _of_versions(token: str | None) -> Query:
     key, _, version = (token or "").partition("/")
-    marker = {"key-marker": unquote(key)} if token else {}
-    return {"versions": "", **marker} | ({"version-id-marker": version} if version else {})
+    return {"versions": "", "key-marker": unquote(key) if token else None, "version-id-marker": version or None}
 
 
 def _following(answer: Answer) -> str | None:

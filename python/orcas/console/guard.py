@@ -66,7 +66,7 @@ class Guard:
             raise RuntimeError(f"{scope['type']} is not served here")
         nonce, headers = secrets.token_urlsafe(16), Headers(scope=scope)
         session = self._sessions.find(cookie_of(headers), by_itself=_is_by_itself(headers))
-        visit = None if session is None else self._visit(scope, headers, session)
+        visit = None if session is None else visit_of(scope, headers, session, self._server, self._region)
         scope["state"] = {**scope.get("state", {}), "visit": visit, "form": {}, "nonce": nonce}
         guarded = _secured(scope, send, nonce)
         try:
@@ -120,9 +120,6 @@ class Guard:
             return _refused(scope, headers, said)
         scope["state"]["form"] = form
         return replayed(body, receive)
-
-    def _visit(self, scope: Scope, headers: Headers, session: Session) -> Visit:
-        return visit_of(scope, headers, session, self._server, self._region)
 
 
 def visit_of(scope: Scope, headers: Headers, session: Session, server: ASGIApp, region: str) -> Visit:

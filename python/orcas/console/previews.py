@@ -100,15 +100,14 @@ async def _preview(who: Visit, bucket: str, key: str, version: str | None, heade
 
 
 def _url(who: Visit, bucket: str, key: str, version: str | None, kind: str) -> str:
-    query = {"response-content-type": kind, "response-content-disposition": "inline"}
-    return presigned(who, "GET", object_path(bucket, key), query | ({"versionId": version} if version else {}))
+    query = {"response-content-type": kind, "response-content-disposition": "inline", "versionId": version}
+    return presigned(who, "GET", object_path(bucket, key), query)
 
 
 async def _read(who: Visit, bucket: str, key: str, version: str | None, start: int, end: int) -> bytes:
     """The bytes from `start` to before `end`."""
-    query = {"versionId": version} if version else {}
-    answer = await call(who, "GET", object_path(bucket, key), query, {"range": f"bytes={start}-{end - 1}"})
-    return answer.body
+    sent = {"range": f"bytes={start}-{end - 1}"}
+    return (await call(who, "GET", object_path(bucket, key), {"versionId": version}, sent)).body
 
 
 async def frame(who: Visit, bucket: str, key: str, version: str | None) -> tuple[str, bytes]:
@@ -117,8 +116,8 @@ async def frame(who: Visit, bucket: str, key: str, version: str | None) -> tuple
     Raises:
         CallError: it cannot be read.
     """
-    query = {"versionId": version} if version else {}
-    answer = await call(who, "GET", object_path(bucket, key), query, {"range": f"bytes=0-{_JSON_MAX - 1}"})
+    sent = {"range": f"bytes=0-{_JSON_MAX - 1}"}
+    answer = await call(who, "GET", object_path(bucket, key), {"versionId": version}, sent)
     is_picture = key.lower().endswith(".svg") or answer.headers.get("content-type", "").startswith(_SVG)
     return _SVG if is_picture else "text/html", answer.body
 
@@ -129,12 +128,11 @@ async def first_text(who: Visit, bucket: str, key: str, version: str | None) -> 
     Raises:
         CallError: it cannot be read.
     """
-    query = {"versionId": version} if version else {}
-    answer = await call(who, "GET", object_path(bucket, key), query, {"range": f"bytes=0-{_JSON_MAX}"})
-    if len(answer.body) > _JSON_MAX:
+    body = await _read(who, bucket, key, version, 0, _JSON_MAX + 1)
+    if len(body) > _JSON_MAX:
         return None
     try:
-        return answer.body.decode()
+        return body.decode()
     except UnicodeDecodeError:
         return None
 

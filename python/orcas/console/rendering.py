@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
+from collections.abc import Awaitable
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -22,6 +23,7 @@ from orcas.console.calls import CallError, Visit, object_path
 from orcas.console.guard import local_path
 from orcas.console.rights import rights_of
 
+_Result = TypeVar("_Result")
 _TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 
@@ -66,7 +68,7 @@ def asked_object(request: Request) -> tuple[str, str, str | None]:
     # Forms change line ends: theirs is percent-encoded once more.
     key = asked.get("key") or unquote(asked.get("raw", ""))
     object_path(bucket, key)
-    return bucket, key, asked.get("version")
+    return bucket, key, asked.get("version") or None
 
 
 def field(request: Request, name: str, default: str = "") -> str:
@@ -125,6 +127,21 @@ def redirect(request: Request, path: str, **query: str | None) -> Response:
     return RedirectResponse(url(request, path, **query), 303)
 
 
+def to_folder(request: Request, prefix: str, said: str = "", kind: str = "failed") -> Response:
+    """A redirect to a folder of the bucket that the address names, with a message if something is said."""
+    if said:
+        flash(request, said, kind)
+    return redirect(request, f"/b{object_path(request.path_params['bucket'])}", prefix=prefix or None)
+
+
+def to_object(request: Request, said: str = "", kind: str = "failed") -> Response:
+    """The same to the page of the object that the address names."""
+    if said:
+        flash(request, said, kind)
+    bucket, key, version = asked_object(request)
+    return redirect(request, f"/b{object_path(bucket)}/object", key=key, version=version)
+
+
 def flash(request: Request, text: str, kind: str = "done") -> None:
     """A message on the next page; `kind`: `done` or `failed`."""
     visit(request).session.flashes.append((kind, text))
@@ -133,6 +150,18 @@ def flash(request: Request, text: str, kind: str = "done") -> None:
 def flash_error(request: Request, error: CallError, what: str) -> None:
     """The same for a refusal: what was not done, and why."""
     flash(request, f"{what}: {explained(error)}", "failed")
+
+
+async def attempt(request: Request, work: Awaitable[_Result], failed: str, done: str = "") -> _Result | None:
+    """The result of what a form asks for; None if the server refuses it. The next page says what was done, or why not."""
+    try:
+        result = await work
+    except CallError as error:
+        flash_error(request, error, failed)
+        return None
+    if done:
+        flash(request, done)
+    return result
 
 
 # What helps against a refusal, by what the server says of it. The first that is in the message counts.

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.calls import CallError, Visit, call, object_path
+from orcas.console.calls import CallError, Query, Visit, call, object_path
 from orcas.console.rendering import asked_object, explained, field, flash, page, redirect, visit
 
 if TYPE_CHECKING:
@@ -67,11 +67,6 @@ async def _disabled(who: Visit, bucket: str) -> bool:
     return found.findtext("Rule/ObjectOwnership") == "BucketOwnerEnforced"
 
 
-async def show(request: Request) -> Response:
-    """The list."""
-    return await _page(request)
-
-
 async def change(request: Request) -> Response:
     """Replace the list by one of the usual ones."""
     path, query = _place(request)
@@ -81,7 +76,7 @@ async def change(request: Request) -> Response:
         problem = f"Nothing was changed. {explained(error)}"
         if "Block Public Access" in error.message:
             problem = f"Nothing was changed. {error.message} Change the public access block first."
-        return await _page(request, problem, error.status)
+        return await show(request, problem, error.status)
     flash(request, f"{TITLE}: saved.")
     key, version = _object(request)
     below = "settings/acl" if key is None else "object/acl"
@@ -95,13 +90,13 @@ def _object(request: Request) -> tuple[str | None, str | None]:
     return asked_object(request)[1:]
 
 
-def _place(request: Request) -> tuple[str, dict[str, str]]:
+def _place(request: Request) -> tuple[str, Query]:
     key, version = _object(request)
-    query = {"acl": ""} | ({"versionId": version} if version else {})
-    return object_path(request.path_params["bucket"], key), query
+    return object_path(request.path_params["bucket"], key), {"acl": "", "versionId": version}
 
 
-async def _page(request: Request, problem: str = "", status: int = 200) -> Response:
+async def show(request: Request, problem: str = "", status: int = 200) -> Response:
+    """The list."""
     who, bucket, (key, version) = visit(request), request.path_params["bucket"], _object(request)
     found = (await call(who, "GET", *_place(request))).xml()
     owner = found.findtext("Owner/ID") or ""
@@ -109,7 +104,7 @@ async def _page(request: Request, problem: str = "", status: int = 200) -> Respo
     needs = "s3:PutBucketAcl" if key is None else "s3:PutObjectVersionAcl" if version else "s3:PutObjectAcl"
     resource = f"arn:aws:s3:::{bucket}" + ("" if key is None else f"/{key}")
     return await page(
-        request, "access-list.html", status, bucket=bucket, key=key, version=version, title=TITLE, about=ABOUT,
+        request, "access-list.html", status, key=key, version=version, title=TITLE, about=ABOUT,
         problem=problem, disabled=await _disabled(who, bucket), owner=_account(found.find("Owner")),
         grants=[_grant(each, owner, may) for each in found.iter("Grant")],
         lists=_BUCKET_LISTS if key is None else _OBJECT_LISTS, chosen=field(request, "acl", "private"),

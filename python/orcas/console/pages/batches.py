@@ -29,7 +29,7 @@ from orcas.console.contents import (
     list_versions,
     remove,
 )
-from orcas.console.rendering import digits, explained, field, fields, flash, flash_error, page, redirect, url, visit
+from orcas.console.rendering import digits, explained, field, fields, flash, flash_error, page, to_folder, url, visit
 from orcas.console.shown import counted
 
 # Objects of one request without a script, and delete markers by which the last deletion can be undone.
@@ -141,16 +141,15 @@ async def delete(request: Request) -> Response:
 
 
 def _nothing(request: Request, what: str) -> Response:
-    flash(request, f"{what}: choose objects or folders first.", "failed")
-    return redirect(request, f"/b{object_path(request.path_params['bucket'])}", prefix=_prefix(request) or None)
+    return to_folder(request, _prefix(request), f"{what}: choose objects or folders first.")
 
 
 async def undo(request: Request) -> Response:
     """Undo the last deletion, by deleting its delete markers."""
     who, bucket = visit(request), request.path_params["bucket"]
     if who.session.undo is None or who.session.undo[0] != bucket:
-        flash(request, "There is nothing to undo here: show what was deleted, and restore it from there.", "failed")
-        return redirect(request, f"/b{object_path(bucket)}", prefix=_prefix(request) or None)
+        said = "There is nothing to undo here: show what was deleted, and restore it from there."
+        return to_folder(request, _prefix(request), said)
     markers, who.session.undo = who.session.undo[1], None
 
     async def step(_: Request, place: str) -> Done:
@@ -265,7 +264,7 @@ async def ask(request: Request) -> Response:
             found += listing.entries
         more = more or token is not None
     return await page(
-        request, "objects-chosen.html", bucket=bucket, prefix=_prefix(request), what=what, named=_NAMED_MAX,
+        request, "objects-chosen.html", prefix=_prefix(request), what=what, named=_NAMED_MAX,
         count=len(found), bytes=sum(each.size for each in found), more=more, kept=await has_versions(who, bucket),
         chosen=[(quote(each, safe=""), each) for each in keys], folder=_prefix(request),
         folders=[(quote(each, safe=""), each) for each in folders],

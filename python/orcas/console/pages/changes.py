@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.calls import CallError, call, object_path
+from orcas.console.calls import call, object_path
 from orcas.console.contents import BYPASS, copy_source, head, of_xml
-from orcas.console.rendering import asked_object, field, flash, flash_error, redirect, visit
+from orcas.console.rendering import asked_object, attempt, field, to_object, visit
 
 META: Final = "x-amz-meta-"
 # What a copy onto itself would lose unless it is sent again, and the form has.
@@ -32,7 +32,7 @@ async def tag(request: Request) -> Response:
     """Replace the tags of an object by the lines NAME=VALUE of the form."""
     pairs = _pairs(field(request, "tags"))
     if pairs is None:
-        return _back(request, "The tags were not changed: write one in each line, as NAME=VALUE.")
+        return to_object(request, "The tags were not changed: write one in each line, as NAME=VALUE.")
     written = "".join(f"<Tag><Key>{escape(name)}</Key><Value>{escape(text)}</Value></Tag>" for name, text in pairs)
     return await _put(request, "tagging", f"<Tagging><TagSet>{written}</TagSet></Tagging>", "The tags were")
 
@@ -50,25 +50,22 @@ async def describe(request: Request) -> Response:
     given = {name: text for name in HEADERS if (text := field(request, name).strip())}
     pairs = _pairs(field(request, "metadata"))
     if pairs is None or not all(_NAME.fullmatch(name) for name, _ in pairs):
-        return _back(request, "Nothing was changed: write metadata as NAME=VALUE, one in each line.")
+        return to_object(request, "Nothing was changed: write metadata as NAME=VALUE, one in each line.")
     given |= {META + name: text for name, text in pairs}
     if not all(_HEADER.fullmatch(text) for text in given.values()):
-        return _back(request, "Nothing was changed: write printable ASCII characters, at most 2,048 in each.")
-    try:
-        present = await head(who, bucket, key)
-        if present.get("etag") != field(request, "etag"):
-            return _back(request, "Nothing was changed: somebody has written the object meanwhile. Look at it again.")
-        kept = {name: present[name] for name in _KEPT if name in present}
-        sent = {
-            "x-amz-copy-source": copy_source(bucket, key, None),
-            "x-amz-copy-source-if-match": present["etag"],
-            "x-amz-metadata-directive": "REPLACE",
-        }
-        await call(who, "PUT", object_path(bucket, key), headers=sent | kept | given)
-    except CallError as error:
-        flash_error(request, error, "Nothing was changed")
-        return _back(request)
-    return _back(request, "Content type and metadata were changed.", "done")
+        return to_object(request, "Nothing was changed: write printable ASCII characters, at most 2,048 in each.")
+    present = await head(who, bucket, key)
+    if present.get("etag") != field(request, "etag"):
+        return to_object(request, "Nothing was changed: somebody has written the object meanwhile. Look at it again.")
+    kept = {name: present[name] for name in _KEPT if name in present}
+    sent = {
+        "x-amz-copy-source": copy_source(bucket, key, None),
+        "x-amz-copy-source-if-match": present["etag"],
+        "x-amz-metadata-directive": "REPLACE",
+    }
+    work = call(who, "PUT", object_path(bucket, key), headers=sent | kept | given)
+    await attempt(request, work, "Nothing was changed", "Content type and metadata were changed.")
+    return to_object(request)
 
 
 async def lock(request: Request) -> Response:
@@ -82,7 +79,7 @@ async def lock(request: Request) -> Response:
         try:
             moment = dt.datetime.fromisoformat(until).replace(tzinfo=dt.UTC)
         except ValueError:
-            return _back(request, "The retention was not changed: say until when, in UTC.")
+            return to_object(request, "The retention was not changed: say until when, in UTC.")
         inner = f"<Mode>{escape(mode)}</Mode><RetainUntilDate>{moment:%Y-%m-%dT%H:%M:%SZ}</RetainUntilDate>"
     bypass = BYPASS if field(request, "bypass") == WORD else {}
     return await _put(request, "retention", f"<Retention>{inner}</Retention>", "The retention was", bypass)
@@ -92,21 +89,10 @@ async def _put(
     request: Request, subresource: str, document: str, what: str, headers: dict[str, str] | None = None
 ) -> Response:
     bucket, key, version = asked_object(request)
-    query = {subresource: ""} | ({"versionId": version} if version else {})
-    body = document.encode()
-    try:
-        await call(visit(request), "PUT", object_path(bucket, key), query, of_xml(body) | (headers or {}), body)
-    except CallError as error:
-        flash_error(request, error, f"{what} not changed")
-        return _back(request)
-    return _back(request, f"{what} changed.", "done")
-
-
-def _back(request: Request, said: str = "", kind: str = "failed") -> Response:
-    if said:
-        flash(request, said, kind)
-    bucket, key, version = asked_object(request)
-    return redirect(request, f"/b{object_path(bucket)}/object", key=key, version=version)
+    query, body = {subresource: "", "versionId": version}, document.encode()
+    work = call(visit(request), "PUT", object_path(bucket, key), query, of_xml(body) | (headers or {}), body)
+    await attempt(request, work, f"{what} not changed", f"{what} changed.")
+    return to_object(request)
 
 
 ROUTES = [

@@ -14,7 +14,18 @@ from orcas.console.calls import Answer, CallError, Visit, call, object_path, pre
 from orcas.console.contents import copy_one, head, remove_one
 from orcas.console.pages.changes import HEADERS, META, WORD
 from orcas.console.previews import frame, preview
-from orcas.console.rendering import asked_object, field, flash, flash_error, page, redirect, visit
+from orcas.console.rendering import (
+    asked_object,
+    attempt,
+    explained,
+    field,
+    flash,
+    page,
+    redirect,
+    to_folder,
+    to_object,
+    visit,
+)
 from orcas.console.shown import attachment, when
 
 if TYPE_CHECKING:
@@ -53,7 +64,7 @@ async def show(request: Request) -> Response:
         preview(who, bucket, key, version, headers), _is_lockable(who, bucket),
     )  # fmt: skip
     return await page(
-        request, "object.html", bucket=bucket, key=key, version=version, name=key[key.rfind("/") + 1 :],
+        request, "object.html", key=key, version=version, name=key[key.rfind("/") + 1 :],
         headers=headers, preview=shown, tags=tags, parts=parts[0], listed=parts[1], facts=_facts(headers),
         meta=_meta(headers), editable=HEADERS, lockable=lockable, word=WORD,
     )  # fmt: skip
@@ -94,9 +105,8 @@ async def _is_lockable(who: Visit, bucket: str) -> bool:
 
 async def _tags(who: Visit, bucket: str, key: str, version: str | None) -> list[tuple[str, str]] | None:
     """None if the key may not see them."""
-    query = {"tagging": ""} | ({"versionId": version} if version else {})
     try:
-        found = (await call(who, "GET", object_path(bucket, key), query)).xml()
+        found = (await call(who, "GET", object_path(bucket, key), {"tagging": "", "versionId": version})).xml()
     except CallError:
         return None
     return [(tag.findtext("Key") or "", tag.findtext("Value") or "") for tag in found.iter("Tag")]
@@ -104,9 +114,9 @@ async def _tags(who: Visit, bucket: str, key: str, version: str | None) -> list[
 
 async def _parts(who: Visit, bucket: str, key: str, version: str | None) -> Parts:
     """In how many parts it was uploaded, with the first of them; nothing if the key may not know it."""
-    query = {"attributes": ""} | ({"versionId": version} if version else {})
+    query, sent = {"attributes": "", "versionId": version}, {"x-amz-object-attributes": "ObjectParts"}
     try:
-        found = await call(who, "GET", object_path(bucket, key), query, {"x-amz-object-attributes": "ObjectParts"})
+        found = await call(who, "GET", object_path(bucket, key), query, sent)
     except CallError:
         return None, []
     return await asyncio.to_thread(_read_parts, found)
@@ -133,8 +143,7 @@ async def copy(request: Request) -> Response:
     if field(request, "encoded"):
         name = unquote(name)
     if not target or not name or "/" in target or (target, name) == (bucket, key):
-        flash(request, "Nothing was copied: give another bucket or another key.", "failed")
-        return _back(request)
+        return to_object(request, "Nothing was copied: give another bucket or another key.")
     # Unless the person wants to replace it.
     replaces = bool(field(request, "replace"))
     try:
@@ -142,10 +151,8 @@ async def copy(request: Request) -> Response:
     except CallError as error:
         if error.status == 412:
             said = "Nothing was copied: there is an object of that key. Choose to replace it, or another key."
-            flash(request, said, "failed")
-        else:
-            flash_error(request, error, "Nothing was copied")
-        return _back(request)
+            return to_object(request, said)
+        return to_object(request, f"Nothing was copied: {explained(error)}")
     if why:
         flash(request, f"The copy is there, but the source was not deleted: {why}", "failed")
         moves = False
@@ -156,22 +163,21 @@ async def copy(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     """Delete an object, which leaves a delete marker where versions are kept; or a version for ever."""
     who, bucket, key, version = _asked(request)
-    try:
-        gone = await remove_one(who, bucket, key, version, bypass=field(request, "word") == WORD)
-    except CallError as error:
-        flash_error(request, error, "Nothing was deleted")
-        return _back(request)
+    work = remove_one(who, bucket, key, version, bypass=field(request, "word") == WORD)
+    done = "The version was deleted." if version else "The object was deleted."
+    gone = await attempt(request, work, "Nothing was deleted", done)
+    if gone is None:
+        return to_object(request)
     who.session.undo = (bucket, [(key, gone.version)]) if gone.marker and gone.version and not version else None
-    flash(request, "The version was deleted." if version else "The object was deleted.")
     if version:
         return redirect(request, f"/b{object_path(bucket)}/versions", key=key)
-    return redirect(request, f"/b{object_path(bucket)}", prefix=key[: key.rfind("/") + 1] or None)
+    return to_folder(request, key[: key.rfind("/") + 1])
 
 
 async def download(request: Request) -> Response:
     """To the object itself, by a presigned request, as a file."""
     who, bucket, key, version = _asked(request)
-    query = {"response-content-disposition": attachment(key)} | ({"versionId": version} if version else {})
+    query = {"response-content-disposition": attachment(key), "versionId": version}
     return RedirectResponse(presigned(who, "GET", object_path(bucket, key), query), 303)
 
 
@@ -180,11 +186,6 @@ async def framed(request: Request) -> Response:
     kind, body = await frame(*_asked(request))
     headers = {"content-security-policy": _FRAME, "x-frame-options": "SAMEORIGIN"}
     return Response(body, media_type=kind, headers=headers)
-
-
-def _back(request: Request) -> Response:
-    _, bucket, key, version = _asked(request)
-    return redirect(request, f"/b{object_path(bucket)}/object", key=key, version=version)
 
 
 ROUTES = [

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.calls import CallError, admin, object_path
+from orcas.console.calls import CallError, admin
 from orcas.console.contents import (
     BATCH,
     Entry,
@@ -30,7 +30,7 @@ from orcas.console.contents import (
     search,
 )
 from orcas.console.places import Place
-from orcas.console.rendering import digits, field, flash, flash_error, page, redirect, visit
+from orcas.console.rendering import attempt, digits, field, page, to_folder, visit
 from orcas.console.shown import counted
 
 # Objects and folders on a page.
@@ -74,7 +74,7 @@ async def show(request: Request) -> Response:
         asked.get("token"),
     )  # fmt: skip
     if asked.get("begins"):
-        return redirect(request, f"/b{object_path(bucket)}", prefix=view.folder + view.find)
+        return to_folder(request, view.folder + view.find)
     sort, down = asked.get("sort", "name"), asked.get("down") == "yes"
     had, seen, part = digits(asked.get("had")), digits(asked.get("seen")), False
     if view.find or view.same:
@@ -92,7 +92,7 @@ async def show(request: Request) -> Response:
         "deleted": "yes" if view.deleted else None, "at": view.at or None,
     }  # fmt: skip
     return await page(
-        request, "objects.html", bucket=bucket, prefix=view.prefix, folder=view.folder, listing=listing, view=view,
+        request, "objects.html", prefix=view.prefix, folder=view.folder, listing=listing, view=view,
         kept=kept, sort=sort, down=down, had=had, seen=seen, sorted_most=_SORTED_MAX if part else 0,
         undo=len(undo[1]) if undo is not None and undo[0] == bucket else 0, versions=await has_versions(who, bucket),
     )  # fmt: skip
@@ -158,17 +158,13 @@ async def move_folder(request: Request) -> Response:
     bucket, prefix = request.path_params["bucket"], unquote(field(request, "prefix"))
     target = field(request, "target")
     if not target or not prefix:
-        flash(request, "Nothing was renamed: type the new name of the folder.", "failed")
-        return redirect(request, f"/b{object_path(bucket)}", prefix=prefix or None)
+        return to_folder(request, prefix, "Nothing was renamed: type the new name of the folder.")
     target = target if target.endswith("/") else f"{target}/"
     order = {"source": {"bucket": bucket, "prefix": prefix}, "target": {"bucket": bucket, "prefix": target}}
-    try:
-        moved = await admin(visit(request), "POST", "move", order)
-    except CallError as error:
-        flash_error(request, error, "The folder was not renamed")
-        return redirect(request, f"/b{object_path(bucket)}", prefix=prefix)
-    flash(request, f"{counted(moved['objects'], 'object')} moved to {target}")
-    return redirect(request, f"/b{object_path(bucket)}", prefix=target)
+    moved = await attempt(request, admin(visit(request), "POST", "move", order), "The folder was not renamed")
+    if moved is None:
+        return to_folder(request, prefix)
+    return to_folder(request, target, f"{counted(moved['objects'], 'object')} moved to {target}", "done")
 
 
 ROUTES = [

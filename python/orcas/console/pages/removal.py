@@ -11,7 +11,7 @@ from orcas.console.contents import BATCH, abort_uploads, list_versions, remove
 from orcas.console.pages.batches import Done, in_batches
 from orcas.console.pages.buckets import sizes_of
 from orcas.console.places import Place
-from orcas.console.rendering import field, flash, flash_error, page, redirect, url, visit
+from orcas.console.rendering import attempt, field, flash, page, redirect, url, visit
 
 
 async def remove_form(request: Request) -> Response:
@@ -19,7 +19,7 @@ async def remove_form(request: Request) -> Response:
     bucket = request.path_params["bucket"]
     await call(visit(request), "HEAD", object_path(bucket))
     known = (await sizes_of(visit(request))).get(bucket)
-    return await page(request, "bucket-remove.html", bucket=bucket, known=known)
+    return await page(request, "bucket-remove.html", known=known)
 
 
 async def empty(request: Request) -> Response:
@@ -46,13 +46,9 @@ async def delete(request: Request) -> Response:
     bucket = request.path_params["bucket"]
     if field(request, "confirm") != bucket:
         return _not_confirmed(request)
-    try:
-        await call(visit(request), "DELETE", object_path(bucket))
-    except CallError as error:
-        flash_error(request, error, "The bucket was not deleted")
-        return redirect(request, f"/b{object_path(bucket)}/remove")
-    flash(request, f"The bucket {bucket} was deleted.")
-    return redirect(request, "/")
+    work = call(visit(request), "DELETE", object_path(bucket))
+    gone = await attempt(request, work, "The bucket was not deleted", f"The bucket {bucket} was deleted.")
+    return redirect(request, "/" if gone else f"/b{object_path(bucket)}/remove")
 
 
 def _not_confirmed(request: Request) -> Response:

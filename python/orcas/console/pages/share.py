@@ -35,14 +35,13 @@ async def show(request: Request) -> Response:
     link = code = ""
     ends: dt.datetime | None = None
     if chosen in dict(choices):
-        query = {"versionId": version} if version else {}
-        path = presigned(who, "GET", object_path(bucket, key), query, seconds=int(chosen))
+        path = presigned(who, "GET", object_path(bucket, key), {"versionId": version}, seconds=int(chosen))
         link = f"{who.scheme}://{who.host}{path}"
         ends = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=int(chosen))
         if len(link) <= _CODE_MAX:
             code = segno.make(link, error="l", micro=False).svg_data_uri(scale=4, border=4, dark="#000", light="#fff")
     return await page(
-        request, "share.html", bucket=bucket, key=key, version=version, choices=choices, chosen=chosen, link=link,
+        request, "share.html", key=key, version=version, choices=choices, chosen=chosen, link=link,
         code=code, ends=ends, is_local=is_loopback(_PORT.sub("", who.host).strip("[]")),
         lines=_lines(who.endpoint, bucket, key, link, chosen) if link else [],
     )  # fmt: skip

@@ -27,27 +27,22 @@ _ENDED: Final = "Your session has ended. Sign in again: what you have typed is k
 _LINK_ENDED: Final = "This link was used, or has ended: run `orcas console` again, or sign in with a key."
 
 
-async def show(request: Request) -> Response:
-    """The form."""
-    return await _form(request)
-
-
 async def sign_in(request: Request) -> Response:
     """Try the keys of the form. Without any, it is a form that came after its session had ended."""
     if field(request, "form") and not field(request, "access_key"):
-        return await _form(request, _ENDED, 403)
+        return await show(request, _ENDED, 403)
     keys = Keys(
         field(request, "access_key").strip(), field(request, "secret_key"), field(request, "token").strip() or None
     )
     if not _is_sendable(keys):
-        return await _form(request, _WRONG, 403)
+        return await show(request, _WRONG, 403)
     return await _enter(request, keys, field(request, "next"))
 
 
 async def follow_link(request: Request) -> Response:
     """Sign in by the code of a link, once."""
     keys = request.app.state.sessions.redeem(request.query_params.get("code", ""))
-    return await _form(request, _LINK_ENDED, 403) if keys is None else await _enter(request, keys, "")
+    return await show(request, _LINK_ENDED, 403) if keys is None else await _enter(request, keys, "")
 
 
 async def sign_out(request: Request) -> Response:
@@ -65,8 +60,8 @@ async def _enter(request: Request, keys: Keys, wanted: str) -> Response:
         arn = await caller(visit_of(request.scope, request.headers, trial, state.server, state.settings.region))
     except CallError as error:
         if error.status >= 500:
-            return await _form(request, explained(error), error.status)
-        return await _form(request, _BUSY if error.code in ("Throttling", "SlowDown") else _WRONG, 403)
+            return await show(request, explained(error), error.status)
+        return await show(request, _BUSY if error.code in ("Throttling", "SlowDown") else _WRONG, 403)
     # What was signed in here before ends, so that nobody can prepare a session for somebody else.
     state.sessions.end(cookie_of(request.headers))
     value, session = state.sessions.begin(keys, arn)
@@ -81,7 +76,8 @@ async def _enter(request: Request, keys: Keys, wanted: str) -> Response:
     return response
 
 
-async def _form(request: Request, problem: str = "", status: int = 200) -> Response:
+async def show(request: Request, problem: str = "", status: int = 200) -> Response:
+    """The form."""
     wanted = field(request, "next") or request.query_params.get("next", "")
     key = field(request, "access_key")[:_KEY_MAX]
     return await page(

@@ -20,9 +20,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from orcas.console.calls import CallError, call, object_path, presigned, stream
+from orcas.console.calls import CallError, Query, call, object_path, presigned, stream
 from orcas.console.contents import head, list_objects
-from orcas.console.rendering import asked_object, explained, field, fields, flash, redirect, visit
+from orcas.console.rendering import asked_object, explained, field, fields, to_folder, to_object, visit
 from orcas.console.shown import attachment
 
 # Objects in one zip.
@@ -181,8 +181,7 @@ async def download(request: Request) -> Response:
         [unquote(each) for each in fields(request, "folder")],
     )
     if not keys and not folders:
-        flash(request, "Nothing was downloaded: choose objects or folders first.", "failed")
-        return redirect(request, f"/b{object_path(bucket)}", prefix=prefix or None)
+        return to_folder(request, prefix, "Nothing was downloaded: choose objects or folders first.")
     base = prefix[: prefix.rfind("/") + 1]
     name = (base.rstrip("/").rpartition("/")[2] if base else bucket) or bucket
     disposition = f'attachment; filename="{re.sub("[^A-Za-z0-9._-]", "_", name)}.zip"'
@@ -274,28 +273,22 @@ async def download_range(request: Request) -> Response:
     headers = await head(who, bucket, key, version)
     size, first, last = int(headers.get("content-length", 0)), field(request, "first"), field(request, "last")
     if not _PLACE.fullmatch(first) or (last and not _PLACE.fullmatch(last)):
-        return _not_ranged(request, "write the first and the last byte as numbers, or leave the last one empty")
+        said = "write the first and the last byte as numbers, or leave the last one empty"
+        return to_object(request, f"Nothing was downloaded: {said}.")
     begin, end = int(first), min(int(last), size - 1) if last else size - 1
     if begin > end:
-        return _not_ranged(request, f"the object has {size:,} bytes, from 0 on, and the first comes before the last")
+        said = f"the object has {size:,} bytes, from 0 on, and the first comes before the last"
+        return to_object(request, f"Nothing was downloaded: {said}.")
     # Of the object whose size this is.
     sent = {"range": f"bytes={begin}-{end}", "if-match": headers.get("etag", "")}
-    pieces = _streamed(request, object_path(bucket, key), {"versionId": version} if version else {}, sent)
+    pieces = _streamed(request, object_path(bucket, key), {"versionId": version}, sent)
     # No 206: the browser gets all that it asked for.
     given = {"content-disposition": attachment(key, f".bytes-{begin}-{end}"), "content-length": str(end - begin + 1)}
     piece = await anext(pieces)
     return StreamingResponse(_joined(piece, pieces), media_type="application/octet-stream", headers=given)
 
 
-def _not_ranged(request: Request, why: str) -> Response:
-    flash(request, f"Nothing was downloaded: {why}.", "failed")
-    bucket, key, version = asked_object(request)
-    return redirect(request, f"/b{object_path(bucket)}/object", key=key, version=version)
-
-
-async def _streamed(
-    request: Request, path: str, query: dict[str, str], headers: dict[str, str]
-) -> AsyncIterator[bytes]:
+async def _streamed(request: Request, path: str, query: Query, headers: dict[str, str]) -> AsyncIterator[bytes]:
     async with stream(visit(request), "GET", path, query, headers) as answer:
         async for piece in answer.pieces:
             yield piece

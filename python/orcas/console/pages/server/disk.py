@@ -14,7 +14,7 @@ from starlette.routing import Route
 from orcas.console.calls import CallError, admin, call, object_path
 from orcas.console.pages.server.charts import bar, stacked
 from orcas.console.places import Place
-from orcas.console.rendering import field, flash, flash_error, page, redirect, visit
+from orcas.console.rendering import attempt, field, page, redirect, visit
 from orcas.console.shown import size
 
 # Buckets that are looked into, and uploads of one that are listed and measured.
@@ -121,11 +121,9 @@ async def _uploads(request: Request, bucket: str) -> list[dict[str, Any]]:
 async def abort(request: Request) -> Response:
     """Abort an unfinished upload."""
     bucket, key, upload = (field(request, name) for name in ("bucket", "key", "id"))
-    try:
-        await call(visit(request), "DELETE", object_path(bucket, key), {"uploadId": upload})
-        flash(request, f"The upload of {key} was aborted. Reclamation frees its parts.")
-    except CallError as error:
-        flash_error(request, error, f"The upload of {key} stays as it is")
+    work = call(visit(request), "DELETE", object_path(bucket, key), {"uploadId": upload})
+    done = f"The upload of {key} was aborted. Reclamation frees its parts."
+    await attempt(request, work, f"The upload of {key} stays as it is", done)
     return redirect(request, "/disk", bucket=bucket)
 
 

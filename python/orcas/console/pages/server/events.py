@@ -11,9 +11,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from orcas.console.calls import CallError, admin, object_path, stream
+from orcas.console.calls import admin, object_path, stream
 from orcas.console.places import Place
-from orcas.console.rendering import field, flash, flash_error, page, redirect, visit
+from orcas.console.rendering import attempt, field, flash, page, redirect, visit
 from orcas.http.extensions import ENDLESS
 
 _FILTERS: Final = ("bucket", "prefix", "event")
@@ -92,24 +92,20 @@ async def discard(request: Request) -> Response:
 async def test(request: Request) -> Response:
     """Send a test message, and say what has come of it. `bucket`: from whose notifications it is asked for."""
     target, bucket = field(request, "target"), field(request, "bucket")
-    try:
-        found = await admin(visit(request), "POST", f"targets/{quote(target, safe='')}/test")
-        if found["taken"]:
-            flash(request, f"{target} has taken a test message.")
-        else:
-            flash(request, f"{target} has not taken a test message: {found['reason']}.", "failed")
-    except CallError as error:
-        flash_error(request, error, "No test message was sent")
+    work = admin(visit(request), "POST", f"targets/{quote(target, safe='')}/test")
+    found = await attempt(request, work, "No test message was sent")
+    if found and found["taken"]:
+        flash(request, f"{target} has taken a test message.")
+    elif found:
+        flash(request, f"{target} has not taken a test message: {found['reason']}.", "failed")
     return redirect(request, f"/b{object_path(bucket)}/settings/notifications" if bucket else "/events")
 
 
 async def _act(request: Request, action: str, counted: str, done: str) -> Response:
     target = field(request, "target")
-    try:
-        answer = await admin(visit(request), "POST", f"targets/{quote(target, safe='')}/{action}")
-        flash(request, f"{answer[counted]} dead letters of {target} {done}.")
-    except CallError as error:
-        flash_error(request, error, f"The dead letters of {target} stay as they are")
+    work = admin(visit(request), "POST", f"targets/{quote(target, safe='')}/{action}")
+    if found := await attempt(request, work, f"The dead letters of {target} stay as they are"):
+        flash(request, f"{found[counted]} dead letters of {target} {done}.")
     return redirect(request, "/events")
 
 

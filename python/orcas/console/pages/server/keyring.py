@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from orcas.console.calls import CallError, admin
 from orcas.console.places import Place
-from orcas.console.rendering import explained, field, flash, flash_error, page, redirect, visit
+from orcas.console.rendering import attempt, explained, field, flash, page, redirect, visit
 
 # What can be done with a key, and what a message says then.
 _ACTIONS: Final = {
@@ -44,11 +44,8 @@ async def show(request: Request) -> Response:
 async def create(request: Request) -> Response:
     """A new key."""
     name = field(request, "name").strip()
-    try:
-        await admin(visit(request), "POST", "keys", {"name": name})
-        flash(request, f"Key {name} was created.")
-    except CallError as error:
-        flash_error(request, error, "No key was created")
+    work = admin(visit(request), "POST", "keys", {"name": name})
+    await attempt(request, work, "No key was created", f"Key {name} was created.")
     return redirect(request, "/keyring")
 
 
@@ -58,48 +55,40 @@ async def act(request: Request) -> Response:
     if action not in _ACTIONS:
         flash(request, "The key stays as it is: `orcas key` does what this page does not.", "failed")
         return redirect(request, "/keyring")
-    try:
-        await admin(visit(request), "POST", "keys/action", {"key": key, "action": action})
-        flash(request, f"Key {field(request, 'name') or key} {_ACTIONS[action]}.")
-    except CallError as error:
-        flash_error(request, error, "The key stays as it is")
+    work = admin(visit(request), "POST", "keys/action", {"key": key, "action": action})
+    done = f"Key {field(request, 'name') or key} {_ACTIONS[action]}."
+    await attempt(request, work, "The key stays as it is", done)
     return redirect(request, "/keyring")
-
-
-async def destroy(request: Request) -> Response:
-    """The form by which a key is destroyed."""
-    return await _destroy_page(request, request.query_params.get("key", ""))
 
 
 async def confirm(request: Request) -> Response:
     """Destroy a key now or later, after its name was typed."""
-    key, days = await _found(request, field(request, "key")), field(request, "days")
+    key, days = await _found(request), field(request, "days")
     if field(request, "confirm") != key["name"] or days not in _DAYS:
-        problem = "Nothing was destroyed. Type the name of the key, and choose when."
-        return await _destroy_page(request, key["id"], problem, 400)
+        return await destroy(request, "Nothing was destroyed. Type the name of the key, and choose when.", 400)
     order = {"key": key["id"], "action": "destroy", "days": int(days)}
     try:
         await admin(visit(request), "POST", "keys/action", order)
     except CallError as error:
-        return await _destroy_page(request, key["id"], f"The key is kept. {explained(error)}", error.status)
+        return await destroy(request, f"The key is kept. {explained(error)}", error.status)
     flash(
         request, f"Key {key['name']} is destroyed {_DAYS[days]}." if int(days) else f"Key {key['name']} is destroyed."
     )
     return redirect(request, "/keyring")
 
 
-async def _destroy_page(request: Request, name: str, problem: str = "", status: int = 200) -> Response:
-    key = await _found(request, name)
+async def destroy(request: Request, problem: str = "", status: int = 200) -> Response:
+    """The form by which a key is destroyed."""
     return await page(
-        request, "server/key-destroy.html", status, key=key, problem=problem, days=list(_DAYS.items()),
+        request, "server/key-destroy.html", status, key=await _found(request), problem=problem, days=list(_DAYS.items()),
         chosen=field(request, "days", "7"),
     )  # fmt: skip
 
 
-async def _found(request: Request, name: str) -> dict[str, Any]:
-    """A key that can be destroyed, by its id."""
-    keys = (await admin(visit(request), "GET", "keys"))["keys"]
-    for key in keys:
+async def _found(request: Request) -> dict[str, Any]:
+    """The key that the address or the form names by its id, if it can be destroyed."""
+    name = field(request, "key") or request.query_params.get("key")
+    for key in (await admin(visit(request), "GET", "keys"))["keys"]:
         if key["id"] == name and key["state"] != "destroyed":
             return dict(key)
     raise HTTPException(404)

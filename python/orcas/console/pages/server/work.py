@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.calls import CallError, admin
+from orcas.console.calls import admin
 from orcas.console.pages.server.health import in_words
 from orcas.console.places import Place
-from orcas.console.rendering import field, flash, flash_error, page, redirect, visit
+from orcas.console.rendering import attempt, field, flash, page, redirect, visit
 from orcas.console.shown import number, size
 
 # Jobs that a button of the page begins: path, order, and what they do.
@@ -84,22 +84,17 @@ async def start(request: Request) -> Response:
 
 
 async def _begin(request: Request, path: str, order: dict[str, Any] | None, what: str) -> Response:
-    try:
-        job = await admin(visit(request), "POST", path, order)
+    if job := await attempt(request, admin(visit(request), "POST", path, order), f"{what} was not begun"):
         flash(request, f"{what} has begun as job {job['id']}.")
-    except CallError as error:
-        flash_error(request, error, f"{what} was not begun")
     return redirect(request, "/tasks")
 
 
 async def end(request: Request) -> Response:
     """Cancel a job, or forget a finished one."""
     name = field(request, "id")
-    try:
-        job = await admin(visit(request), "DELETE", f"jobs/{quote(name, safe='')}")
+    work = admin(visit(request), "DELETE", f"jobs/{quote(name, safe='')}")
+    if job := await attempt(request, work, f"Job {name} stays as it is"):
         flash(request, f"Job {name} is being cancelled." if job["state"] == "running" else f"Job {name} was removed.")
-    except CallError as error:
-        flash_error(request, error, f"Job {name} stays as it is")
     return redirect(request, "/tasks")
 
 

@@ -88,7 +88,7 @@ async def _page(
     """`problem`: of the question what it would allow."""
     bucket = str(request.path_params["bucket"])
     return await page(
-        request, "settings/policy.html", draft.status, bucket=bucket, document=document, decision=decision,
+        request, "settings/policy.html", draft.status, document=document, decision=decision,
         explain_problem=problem, title=TITLE, about=ABOUT, none_text=NONE,
         templates=[(name, each.title) for name, each in BUCKET.items()],
         public=await _is_public(visit(request), bucket) if document else None,

@@ -57,7 +57,7 @@ async def index(request: Request) -> Response:
     if all(state[0] == "refused" for *_, state in rows):
         # Not a page of refusals only: one sentence.
         raise CallError(403, "AccessDenied", rows[0][3][1])
-    return await page(request, "settings/index.html", bucket=bucket, rows=rows)
+    return await page(request, "settings/index.html", rows=rows)
 
 
 async def _or_refused(state: Awaitable[tuple[str, str]]) -> tuple[str, str]:
@@ -166,7 +166,7 @@ async def _page(
     text = field(request, "document") if action in ("text", "fill") else document or ""
     resource = SERVER if section.slug == "quota" else f"arn:aws:s3:::{bucket_of(request)}"
     return await page(
-        request, "settings/section.html", status, bucket=bucket_of(request), section=section, form=section.form,
+        request, "settings/section.html", status, section=section, form=section.form,
         filled=filled, document=document, text=text, seen=_mark(document), problem=problem, unsaved=unsaved, sure=sure,
         action=action, offers=await offers(visit(request), section.slug), asks={section.needs: resource},
         tests=await _tests(visit(request), section, document),

@@ -84,18 +84,13 @@ def _arn(request: Request) -> str:
     return field(request, "arn") or request.query_params.get("arn", "")
 
 
-async def policy(request: Request) -> Response:
-    """A managed policy: the version in effect, or the one in the address, its versions, and who has it."""
-    return await _policy(request)
-
-
 async def change_policy(request: Request) -> Response:
     """Save another version of a managed policy, check it, choose or delete a version, or delete the policy."""
     arn, who, action = _arn(request), visit(request), field(request, "do")
     version = {"PolicyArn": arn, "VersionId": field(request, "version")}
     draft, is_ready = draft_of(request) if action in ("save", "check") else (None, True)
     if not is_ready:
-        return await _policy(request, draft)
+        return await policy(request, draft)
     try:
         if draft is not None:
             said = f"Version {await _save_version(who, arn, draft.text)} is in effect."
@@ -110,7 +105,7 @@ async def change_policy(request: Request) -> Response:
         else:
             raise HTTPException(404)
     except CallError as error:
-        return await _policy(request, draft, f"Nothing was changed. {explained(error)}", error.status)
+        return await policy(request, draft, f"Nothing was changed. {explained(error)}", error.status)
     flash(request, said)
     return redirect(request, "/users/policies/one", arn=arn)
 
@@ -128,10 +123,10 @@ async def _save_version(who: Visit, arn: str, text: str) -> str:
 async def _delete_policy(request: Request, arn: str) -> Response:
     who, name = visit(request), arn.rpartition("/")[2]
     if field(request, "confirm") != name:
-        return await _policy(request, None, "Nothing was deleted. Type the name of the policy to delete it.", 400)
+        return await policy(request, None, "Nothing was deleted. Type the name of the policy to delete it.", 400)
     used = await iam(who, "ListEntitiesForPolicy", {"PolicyArn": arn})
     if any(len(used.findall(f"Policy{of}s/member")) for of in ("User", "Group", "Role")):
-        return await _policy(request, None, "Nothing was deleted. Detach the policy from all who have it first.", 409)
+        return await policy(request, None, "Nothing was deleted. Detach the policy from all who have it first.", 409)
     try:
         for each in await everything(who, "ListPolicyVersions", "Versions", {"PolicyArn": arn}):
             if each.findtext("IsDefaultVersion") != "true":
@@ -144,8 +139,11 @@ async def _delete_policy(request: Request, arn: str) -> Response:
     return redirect(request, "/users/policies")
 
 
-async def _policy(request: Request, draft: Draft | None = None, problem: str = "", status: int = 200) -> Response:
-    """The page; without a draft, with the text of the version. `problem` and `status` go before those of the draft."""
+async def policy(request: Request, draft: Draft | None = None, problem: str = "", status: int = 200) -> Response:
+    """A managed policy: the version in effect, or the one in the address, its versions, and who has it.
+
+    Without a draft, with the text of the version. `problem` and `status` go before those of the draft.
+    """
     arn, who = _arn(request), visit(request)
     about = texts((await iam(who, "GetPolicy", {"PolicyArn": arn})).find("Policy"))
     version = request.query_params.get("version") or about.get("DefaultVersionId", "")

@@ -53,6 +53,15 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Upload:
+    """An unfinished upload in parts."""
+
+    key: str
+    id: str
+    begun: str
+
+
+@dataclass(frozen=True, slots=True)
 class Listing:
     """A page of a list. `token`: where the next one begins; None after the last one."""
 
@@ -73,6 +82,25 @@ async def list_versions(
 ) -> Listing:
     """The same with versions and delete markers, the newest of each key first. A token begins with a key."""
     return await _listed(await _list(visit, bucket, _of_versions(token), prefix, delimiter, limit))
+
+
+async def list_uploads(
+    visit: Visit, bucket: str, prefix: str = "", token: str | None = None, *, limit: int = BATCH
+) -> tuple[list[Upload], str | None]:
+    """The unfinished uploads of keys that begin with `prefix`, and where the next page begins; None after the last one."""
+    key, _, upload = (token or "").partition("/")
+    query = {
+        "uploads": "", "prefix": prefix, "max-uploads": str(limit), "encoding-type": "url",
+        "key-marker": unquote(key) if token else None, "upload-id-marker": upload or None,
+    }  # fmt: skip
+    found = await asyncio.to_thread((await call(visit, "GET", object_path(bucket), query)).xml)
+    uploads = [
+        Upload(_text(each, "Key"), each.findtext("UploadId") or "", each.findtext("Initiated") or "")
+        for each in found.iter("Upload")
+    ]
+    more = found.findtext("IsTruncated") == "true"
+    after = f"{quote(_text(found, 'NextKeyMarker'), safe='')}/{found.findtext('NextUploadIdMarker')}"
+    return uploads, after if more else None
 
 
 async def search(
@@ -243,14 +271,18 @@ async def each_of(work: Callable[[_Of], Awaitable[None]], of: Iterable[_Of]) -> 
 
 async def abort_uploads(visit: Visit, bucket: str) -> int:
     """Abort unfinished uploads, at most `BATCH`; how many there were."""
-    found = (await call(visit, "GET", object_path(bucket), {"uploads": "", "encoding-type": "url"})).xml()
-    uploads = [(_text(each, "Key"), each.findtext("UploadId") or "") for each in found.iter("Upload")]
+    uploads, _ = await list_uploads(visit, bucket)
 
-    async def abort(each: tuple[str, str]) -> None:
-        await call(visit, "DELETE", object_path(bucket, each[0]), {"uploadId": each[1]})
+    async def abort(upload: Upload) -> None:
+        await abort_upload(visit, bucket, upload.key, upload.id)
 
     await each_of(abort, uploads)
     return len(uploads)
+
+
+async def abort_upload(visit: Visit, bucket: str, key: str, upload: str) -> None:
+    """Abort an unfinished upload; its parts are gone."""
+    await call(visit, "DELETE", object_path(bucket, key), {"uploadId": upload})
 
 
 async def _list(visit: Visit, bucket: str, of: Query, prefix: str, delimiter: str, limit: int) -> Answer:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
-from orcas.console.documents.expiry import (
-    DAY_MS,
-    Count,
-    Tally,
-    Upload,
-    Version,
-    prefixes,
-    read_rules,
-)
+from orcas.console.contents import Entry, Upload
+from orcas.console.documents.expiry import DAY_MS, Count, Tally, prefixes, read_rules
 
 NOW = 100 * DAY_MS + 1
 
@@ -22,8 +17,14 @@ def document(*rules: str) -> str:
     return f"<LifecycleConfiguration>{elements}</LifecycleConfiguration>"
 
 
-def days_old(key: str, days: float, *, size: int = 10, marker: bool = False) -> Version:
-    return Version(key.encode(), f"{key}-{days}", round(NOW - days * DAY_MS), 0 if marker else size, marker)
+def at(days: float) -> str:
+    """The time so many days ago, as lists have it."""
+    moment = dt.datetime.fromtimestamp((NOW - days * DAY_MS) / 1000, dt.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def days_old(key: str, days: float, *, size: int = 10, marker: bool = False) -> Entry:
+    return Entry(key, 0 if marker else size, at(days), version=f"{key}-{days}", marker=marker)
 
 
 def tally(*rules: str) -> Tally:
@@ -91,8 +92,8 @@ def test_unfinished_uploads_are_counted_apart() -> None:
     found = tally(
         "<Filter/><AbortIncompleteMultipartUpload><DaysAfterInitiation>2</DaysAfterInitiation></AbortIncompleteMultipartUpload>"
     )
-    found.upload(Upload(b"a", NOW - 4 * DAY_MS))
-    found.upload(Upload(b"b", NOW - DAY_MS))
+    found.upload(Upload("a", "u1", at(4)))
+    found.upload(Upload("b", "u2", at(1)))
     found.version(days_old("a", 50))
     assert found.counts == {0: Count(upload=1)}
 
@@ -108,7 +109,7 @@ def test_the_first_rule_in_time_counts_and_those_that_are_off_never() -> None:
 
 def test_only_prefixes_that_rules_are_about_are_listed() -> None:
     rules = read_rules(document(EXPIRE, EXPIRE.replace("tmp/", "tmp/a/"), EXPIRE.replace("tmp/", "b")))
-    assert prefixes(rules, "versions") == [b"b", b"tmp/"]
+    assert prefixes(rules, "versions") == ["b", "tmp/"]
     assert prefixes(rules, "uploads") == []
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from orcas.console.documents.kinds import LIFECYCLE_ROOT
 from orcas.console.documents.trees import Tree, parse
+
+if TYPE_CHECKING:
+    from orcas.console.contents import Entry, Upload
 
 DAY_MS: Final = 86_400_000
 
@@ -25,7 +28,7 @@ class Rule:
     """A rule that is in effect. Days are None for what it does not remove; `newer` old versions stay."""
 
     id: str
-    prefix: bytes
+    prefix: str
     tags: Tags
     larger: int | None
     smaller: int | None
@@ -49,25 +52,6 @@ class Rule:
         return self.markers or any(each is not None for each in (self.days, self.date_ms, self.noncurrent_days))
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """An entry of a list of versions; `size` 0 for a delete marker."""
-
-    key: bytes
-    version_id: str
-    modified_ms: int
-    size: int
-    is_marker: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """An entry of a list of uploads."""
-
-    key: bytes
-    begun_ms: int
-
-
 @dataclass
 class Count:
     """What one rule would remove: current objects, old versions, delete markers, uploads, and bytes of the first two."""
@@ -83,7 +67,7 @@ class Count:
 class Place:
     """What is known of a key: when the version seen last came, how many old ones stay, and who removes its marker."""
 
-    key: bytes | None = None
+    key: str | None = None
     newer_ms: int = 0
     kept: int = 0
     # The rule that would remove a delete marker if nothing follows it, by its place among the rules.
@@ -109,7 +93,7 @@ def _rule(rule: Tree, at: int) -> Rule:
     date = expiration.value("Date").strip()
     return Rule(
         rule.value("ID") or f"rule {at}",
-        (filter_.value("Prefix") or rule.value("Prefix")).encode(),
+        filter_.value("Prefix") or rule.value("Prefix"),
         frozenset((tag.value("Key"), tag.value("Value")) for tag in filter_.all("Tag")),
         _number(filter_, "ObjectSizeGreaterThan"),
         _number(filter_, "ObjectSizeLessThan"),
@@ -137,10 +121,10 @@ def moment_ms(text: str) -> int:
     return round((found if found.tzinfo else found.replace(tzinfo=dt.UTC)).timestamp() * 1000)
 
 
-def prefixes(rules: Iterable[Rule], kind: Literal["versions", "uploads"]) -> list[bytes]:
+def prefixes(rules: Iterable[Rule], kind: Literal["versions", "uploads"]) -> list[str]:
     """The prefixes of all keys that rules are about, in ascending order; none begins with another."""
     acting = [rule for rule in rules if (rule.about_versions if kind == "versions" else rule.abort_days is not None)]
-    found: list[bytes] = []
+    found: list[str] = []
     for prefix in sorted({rule.prefix for rule in acting}):
         if not found or not prefix.startswith(found[-1]):
             found.append(prefix)
@@ -153,18 +137,17 @@ class Tally:
 
     rules: list[Rule]
     now_ms: int
-    day_ms: int = DAY_MS
     place: Place = field(default_factory=Place)
     counts: dict[int, Count] = field(default_factory=dict)
     seen: int = 0
 
-    def needs_tags(self, version: Version) -> bool:
+    def needs_tags(self, version: Entry) -> bool:
         """Whether the tags of a version matter."""
-        return not version.is_marker and any(
+        return not version.marker and any(
             rule.tags and rule.about_versions and _admits(rule, version.key, version.size) for rule in self.rules
         )
 
-    def version(self, version: Version, tags: Tags = frozenset()) -> None:
+    def version(self, version: Entry, tags: Tags = frozenset()) -> None:
         """The next version: those of a key follow each other, the newest first."""
         self.seen += 1
         is_newest = self.place.key != version.key
@@ -173,24 +156,24 @@ class Tally:
             self.place = Place(version.key)
         place = self.place
         place.marker = None
-        newer_ms, place.newer_ms = place.newer_ms, version.modified_ms
+        modified_ms = moment_ms(version.modified)
+        newer_ms, place.newer_ms = place.newer_ms, modified_ms
         if not is_newest:
-            since_ms = max(newer_ms, version.modified_ms)
-            at = self._due(version, tags, "noncurrent", since_ms, place.kept)
+            since_ms = max(newer_ms, modified_ms)
+            at = self._due(version.key, version.size, tags, "noncurrent", since_ms, place.kept)
             if at is None:
                 place.kept += 1
             else:
                 self._count(at, "noncurrent", version.size)
-        elif version.is_marker:
-            place.marker = self._due(version, tags, "marker", version.modified_ms)
-        elif (at := self._due(version, tags, "current", version.modified_ms)) is not None:
+        elif version.marker:
+            place.marker = self._due(version.key, version.size, tags, "marker", modified_ms)
+        elif (at := self._due(version.key, version.size, tags, "current", modified_ms)) is not None:
             self._count(at, "current", version.size)
 
     def upload(self, upload: Upload) -> None:
         """An unfinished upload."""
         self.seen += 1
-        entry = Version(upload.key, "", upload.begun_ms, 0, True)
-        at = self._due(entry, frozenset(), "upload", upload.begun_ms)
+        at = self._due(upload.key, 0, frozenset(), "upload", moment_ms(upload.begun))
         if at is not None:
             self._count(at, "upload", 0)
 
@@ -205,39 +188,39 @@ class Tally:
         setattr(count, kind, getattr(count, kind) + 1)
         count.bytes += size
 
-    def _due(self, version: Version, tags: Tags, kind: Kind, from_ms: int, newer: int = 0) -> int | None:
+    def _due(self, key: str, size: int, tags: Tags, kind: Kind, from_ms: int, newer: int = 0) -> int | None:
         """The rule that removes it first, of several at the same time the first one; None if it stays."""
         due = []
         for at, rule in enumerate(self.rules):
-            at_ms = self._at_ms(rule, kind, from_ms, newer)
-            if at_ms is not None and at_ms <= self.now_ms and _fits(rule, version, tags, kind):
+            at_ms = _at_ms(rule, kind, from_ms, newer)
+            if at_ms is not None and at_ms <= self.now_ms and _fits(rule, key, size, tags, kind):
                 due.append((at_ms, at))
         return min(due)[1] if due else None
 
-    def _at_ms(self, rule: Rule, kind: Kind, from_ms: int, newer: int) -> int | None:
-        if kind == "upload":
-            return None if rule.abort_days is None else self._after(from_ms, rule.abort_days)
-        if kind == "noncurrent":
-            if rule.noncurrent_days is None or newer < rule.newer:
-                return None
-            return self._after(from_ms, rule.noncurrent_days)
-        if kind == "marker" and rule.markers:
-            return from_ms
-        return self._after(from_ms, rule.days) if rule.days is not None else rule.date_ms
 
-    def _after(self, from_ms: int, days: int) -> int:
-        """The beginning of the day after the one that is so many days later."""
-        return ((from_ms + days * self.day_ms) // self.day_ms + 1) * self.day_ms
+def _at_ms(rule: Rule, kind: Kind, from_ms: int, newer: int) -> int | None:
+    """When a rule removes something, whatever its key and tags are."""
+    if kind == "upload":
+        return None if rule.abort_days is None else _after(from_ms, rule.abort_days)
+    if kind == "noncurrent":
+        return None if rule.noncurrent_days is None or newer < rule.newer else _after(from_ms, rule.noncurrent_days)
+    if kind == "marker" and rule.markers:
+        return from_ms
+    return _after(from_ms, rule.days) if rule.days is not None else rule.date_ms
 
 
-def _fits(rule: Rule, version: Version, tags: Tags, kind: Kind) -> bool:
+def _after(from_ms: int, days: int) -> int:
+    """The beginning of the day after the one that is so many days later."""
+    return ((from_ms + days * DAY_MS) // DAY_MS + 1) * DAY_MS
+
+
+def _fits(rule: Rule, key: str, size: int, tags: Tags, kind: Kind) -> bool:
     if kind in ("marker", "upload"):
-        plain = not rule.tags and rule.larger is None and rule.smaller is None
-        return plain and version.key.startswith(rule.prefix)
-    return _admits(rule, version.key, version.size) and rule.tags <= tags
+        return key.startswith(rule.prefix) and not rule.tags and rule.larger is None and rule.smaller is None
+    return _admits(rule, key, size) and rule.tags <= tags
 
 
-def _admits(rule: Rule, key: bytes, size: int) -> bool:
+def _admits(rule: Rule, key: str, size: int) -> bool:
     return (
         key.startswith(rule.prefix)
         and (rule.larger is None or size > rule.larger)

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from orcas.console.calls import CallError, Query, call, object_path, presigned, stream
-from orcas.console.contents import head, list_objects
+from orcas.console.contents import abort_upload, head, list_objects
 from orcas.console.rendering import asked_object, explained, field, fields, to_folder, to_object, visit
 from orcas.console.shown import attachment
 
@@ -163,8 +163,7 @@ async def _complete(request: Request, asked: dict[str, Any]) -> dict[str, Any]:
 
 async def _abort(request: Request, asked: dict[str, Any]) -> dict[str, Any]:
     """Give an upload up."""
-    path = object_path(request.path_params["bucket"], asked["key"])
-    await call(visit(request), "DELETE", path, {"uploadId": _upload(asked)})
+    await abort_upload(visit(request), request.path_params["bucket"], asked["key"], _upload(asked))
     return {}
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from typing import Any, Final
-from urllib.parse import quote, unquote_plus
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from orcas.console.calls import CallError, admin, call, object_path
+from orcas.console.contents import abort_upload, list_uploads
 from orcas.console.pages.server.charts import bar, stacked
 from orcas.console.places import Place
 from orcas.console.rendering import attempt, field, page, redirect, visit
@@ -21,8 +22,6 @@ from orcas.console.shown import size
 _BUCKETS_MAX: Final = 10
 _UPLOADS_MAX: Final = 1000
 _MEASURED_MAX: Final = 50
-# A key may have what XML may not.
-_LIST: Final = {"uploads": "", "max-uploads": str(_UPLOADS_MAX), "encoding-type": "url"}
 _SIZE: Final = re.compile(rb"<Size>(\d+)</Size>")
 
 
@@ -82,7 +81,7 @@ async def _of_bucket(request: Request, bucket: dict[str, Any]) -> dict[str, Any]
     uploads: int | None = None
     snapshots: int | None = None
     try:
-        uploads = (await call(who, "GET", object_path(name), _LIST)).body.count(b"<Upload>")
+        uploads = len((await list_uploads(who, name, limit=_UPLOADS_MAX))[0])
         snapshots = len((await admin(who, "GET", f"buckets/{quote(name, safe='')}/snapshots"))["snapshots"])
     except CallError as error:
         # It was deleted meanwhile, or the key may not look into it.
@@ -97,15 +96,8 @@ async def _of_bucket(request: Request, bucket: dict[str, Any]) -> dict[str, Any]
 async def _uploads(request: Request, bucket: str) -> list[dict[str, Any]]:
     """The unfinished uploads of a bucket; the first ones with the bytes of their parts."""
     who = visit(request)
-    found = (await call(who, "GET", object_path(bucket), _LIST)).xml()
-    uploads: list[dict[str, Any]] = [
-        {
-            "key": unquote_plus(entry.findtext("Key") or ""),
-            "id": entry.findtext("UploadId") or "",
-            "since": entry.findtext("Initiated"),
-        }
-        for entry in found.iter("Upload")
-    ]
+    found, _ = await list_uploads(who, bucket, limit=_UPLOADS_MAX)
+    uploads: list[dict[str, Any]] = [{"key": each.key, "id": each.id, "since": each.begun} for each in found]
     for upload in uploads[:_MEASURED_MAX]:
         try:
             parts = (await call(who, "GET", object_path(bucket, upload["key"]), {"uploadId": upload["id"]})).body
@@ -121,9 +113,8 @@ async def _uploads(request: Request, bucket: str) -> list[dict[str, Any]]:
 async def abort(request: Request) -> Response:
     """Abort an unfinished upload."""
     bucket, key, upload = (field(request, name) for name in ("bucket", "key", "id"))
-    work = call(visit(request), "DELETE", object_path(bucket, key), {"uploadId": upload})
-    done = f"The upload of {key} was aborted. Reclamation frees its parts."
-    await attempt(request, work, f"The upload of {key} stays as it is", done)
+    work, done = abort_upload(visit(request), bucket, key, upload), f"The upload of {key} was aborted."
+    await attempt(request, work, f"The upload of {key} stays as it is", f"{done} Reclamation frees its parts.")
     return redirect(request, "/disk", bucket=bucket)
 
 

@@ -11,7 +11,7 @@ import secrets
 import time
 from dataclasses import dataclass, field
 from typing import Final, Literal
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,9 +19,9 @@ from starlette.responses import Response
 
 from orcas.console import shown
 from orcas.console.calls import CallError, Visit, call, object_path
-from orcas.console.documents.expiry import Count, Tags, Tally, Upload, Version, moment_ms, prefixes, read_rules
+from orcas.console.contents import Entry, Upload, list_uploads, list_versions
+from orcas.console.documents.expiry import Count, Tags, Tally, prefixes, read_rules
 from orcas.console.documents.kinds import LIFECYCLE
-from orcas.console.documents.trees import Tree, parse
 from orcas.console.rendering import explained, page, redirect, visit
 from orcas.console.rendering import field as typed
 
@@ -37,7 +37,7 @@ Lists = Literal["versions", "uploads"]
 
 @dataclass
 class Counting:
-    """Rules that are counted, and how far: the list and the prefix in hand, and the markers of its next page.
+    """Rules that are counted, and how far: the list and the prefix in hand, and where its next page begins.
 
     `seen`: the mark of the document that the page of the rules was made of.
     """
@@ -48,8 +48,7 @@ class Counting:
     tally: Tally
     phase: Lists = "versions"
     prefix: int = 0
-    markers: list[str] = field(default_factory=list)
-    last: str = ""
+    token: str | None = None
     done: bool = False
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -60,7 +59,8 @@ class Counting:
         if self.done:
             return f"Counted. Versions and uploads looked at: {seen}."
         so_far = f"Versions and uploads looked at so far: {seen}"
-        return f"{so_far}, up to {shown.plain(self.last)}." if self.last else f"{so_far}."
+        last = unquote((self.token or "").partition("/")[0])
+        return f"{so_far}, up to {shown.plain(last)}." if last else f"{so_far}."
 
     @property
     def rows(self) -> list[list[str]]:
@@ -80,7 +80,7 @@ async def begin(request: Request) -> Response:
         tally = Tally(await asyncio.to_thread(read_rules, document), round(time.time() * 1000))
     except ValueError as error:
         problem = f"The rules cannot be counted: {str(error).rstrip('.')}. Correct them, and count again."
-        return await page(request, "settings/count.html", 400, bucket=bucket, problem=problem, count=None)
+        return await page(request, "settings/count.html", 400, problem=problem, count=None)
     name = secrets.token_urlsafe(8)
     while len(counts) >= _COUNTS_MAX:
         del counts[next(iter(counts))]
@@ -100,7 +100,7 @@ async def show(request: Request) -> Response:
             await _step(who, count)
     except CallError as error:
         problem, status = f"The objects cannot be counted: {explained(error)}", error.status
-    return await page(request, "settings/count.html", status, bucket=bucket, count=count, problem=problem)
+    return await page(request, "settings/count.html", status, count=count, problem=problem)
 
 
 def _document(request: Request) -> str:
@@ -126,61 +126,42 @@ async def _list(who: Visit, count: Counting) -> int:
     if count.prefix >= len(listed):
         count.done, count.phase, count.prefix = count.phase == "uploads", "uploads", 0
         return 0
-    names = ("key-marker", "version-id-marker" if count.phase == "versions" else "upload-id-marker")
-    query = {count.phase: "", "encoding-type": "url", "prefix": listed[count.prefix].decode()}
-    query |= {f"max-{'keys' if count.phase == 'versions' else 'uploads'}": str(_PAGE)}
-    query |= dict(zip(names, count.markers, strict=False))
-    answer = await call(who, "GET", object_path(count.bucket), query)
-    root, versions, tagged = await asyncio.to_thread(_entries, answer.body, tally)
-    tags = {version: await _tags(who, count.bucket, version) for version in tagged}
-    await asyncio.to_thread(_count, tally, root, versions, tags)
-    if root.value("IsTruncated") == "true":
-        next_ = [root.value("NextKeyMarker"), root.value("NextVersionIdMarker") or root.value("NextUploadIdMarker")]
-        count.markers = [_decoded(next_[0]).decode(), next_[1]]
-        count.last = count.markers[0]
+    bucket, prefix, tagged = count.bucket, listed[count.prefix], list[Entry]()
+    if count.phase == "versions":
+        listing = await list_versions(who, bucket, prefix, count.token, limit=_PAGE)
+        count.token, tagged = listing.token, await asyncio.to_thread(_needing_tags, tally, listing.entries)
+        tags = {version: await _tags(who, bucket, version) for version in tagged}
+        await asyncio.to_thread(_count, tally, listing.entries, tags)
     else:
+        uploads, count.token = await list_uploads(who, bucket, prefix, count.token, limit=_PAGE)
+        await asyncio.to_thread(_count_uploads, tally, uploads)
+    if count.token is None:
         tally.end()
-        count.prefix, count.markers = count.prefix + 1, []
+        count.prefix += 1
     return len(tagged)
 
 
-def _entries(body: bytes, tally: Tally) -> tuple[Tree, list[Version], list[Version]]:
-    """The page, its versions, and those whose tags matter."""
-    root = parse(body)
-    versions = [
-        Version(
-            _decoded(child.value("Key")),
-            child.value("VersionId"),
-            moment_ms(child.value("LastModified")),
-            int(child.value("Size") or 0),
-            child.name == "DeleteMarker",
-        )
-        for child in root.children
-        if child.name in ("Version", "DeleteMarker")
-    ]
-    return root, versions, [version for version in versions if tally.needs_tags(version)]
+def _needing_tags(tally: Tally, versions: list[Entry]) -> list[Entry]:
+    return [version for version in versions if tally.needs_tags(version)]
 
 
-def _count(tally: Tally, root: Tree, versions: list[Version], tags: dict[Version, Tags]) -> None:
+def _count(tally: Tally, versions: list[Entry], tags: dict[Entry, Tags]) -> None:
     for version in versions:
         tally.version(version, tags.get(version, frozenset()))
-    for child in root.all("Upload"):
-        tally.upload(Upload(_decoded(child.value("Key")), moment_ms(child.value("Initiated"))))
 
 
-async def _tags(who: Visit, bucket: str, version: Version) -> Tags:
-    key = version.key.decode()
-    query = {"tagging": ""} | ({} if version.version_id == "null" else {"versionId": version.version_id})
+def _count_uploads(tally: Tally, uploads: list[Upload]) -> None:
+    for upload in uploads:
+        tally.upload(upload)
+
+
+async def _tags(who: Visit, bucket: str, version: Entry) -> Tags:
+    query = {"tagging": "", "versionId": None if version.version == "null" else version.version}
     try:
-        root = parse((await call(who, "GET", object_path(bucket, key), query)).body)
+        found = (await call(who, "GET", object_path(bucket, version.key), query)).xml()
     except CallError as error:
         if error.status == 404:
             # It is gone meanwhile.
             return frozenset()
         raise
-    found = root.get("TagSet")
-    return frozenset((tag.value("Key"), tag.value("Value")) for tag in ([] if found is None else found.children))
-
-
-def _decoded(key: str) -> bytes:
-    return unquote_to_bytes(key.replace("+", " "))
+    return frozenset((tag.findtext("Key") or "", tag.findtext("Value") or "") for tag in found.iter("Tag"))

@@ -12,22 +12,17 @@ from starlette.routing import Route
 
 from orcas.console.calls import CallError, Visit, admin, call, object_path
 from orcas.console.documents.kinds import DURABILITIES
+from orcas.console.pages.settings.sections import SECTIONS
 from orcas.console.places import Place
-from orcas.console.rendering import field, flash, flash_error, page, redirect, visit
+from orcas.console.rendering import attempt, field, flash, page, redirect, visit
 
 # Buckets on a page.
 _PAGE: Final = 100
 # Buckets whose settings are looked up for one request of the page, and calls at a time.
 _GLANCES_MAX: Final = 25
 _AT_ONCE: Final = 8
-_UNITS: Final = {"MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_UNITS: Final = ("MiB", "GiB", "TiB")
 _LOCK: Final = {"x-amz-bucket-object-lock-enabled": "true"}
-_XML: Final = {"content-type": "application/xml"}
-_ENABLED: Final = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
-_SEALED: Final = (
-    b"<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm>"
-    b"</ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>"
-)
 # What the form has, and a form that was refused has again.
 _FIELDS: Final = ("name", "versioning", "lock", "encryption", "durability", "quota", "unit")
 # What the list says of a bucket: the subresource, the element that has to have a text, and the word.
@@ -44,7 +39,7 @@ _GLANCES: Final = (
 async def show(request: Request) -> Response:
     """A page of the buckets that the key may list, with their sizes if it may know them."""
     prefix, token = request.query_params.get("prefix", ""), request.query_params.get("token")
-    query = {"max-buckets": str(_PAGE), "prefix": prefix} | ({"continuation-token": token} if token else {})
+    query = {"max-buckets": str(_PAGE), "prefix": prefix, "continuation-token": token or None}
     try:
         listed, sizes = await asyncio.gather(call(visit(request), "GET", "/", query), sizes_of(visit(request)))
     except CallError as error:
@@ -100,50 +95,38 @@ async def glances(request: Request) -> Response:
     return JSONResponse(dict(zip(names, await asyncio.gather(*map(words, names)), strict=True)))
 
 
-async def form(request: Request) -> Response:
-    """The form for a new bucket."""
-    return await _form(request, "", 200)
-
-
 async def create(request: Request) -> Response:
     """Create a bucket with the settings of the form."""
     who, name = visit(request), field(request, "name").strip()
     if "/" in name or not name:
-        return await _form(request, "Use 3 to 63 lower-case letters, digits, dots and hyphens.")
+        return await form(request, "Use 3 to 63 lower-case letters, digits, dots and hyphens.", 400)
     quota, durability = field(request, "quota").strip(), field(request, "durability")
     if quota and not (quota.isascii() and quota.isdigit() and field(request, "unit") in _UNITS):
-        return await _form(request, "The quota must be a whole number: give one, or leave it empty.")
+        return await form(request, "The quota must be a whole number: give one, or leave it empty.", 400)
     if durability not in dict(DURABILITIES):
-        return await _form(request, "There is no such durability: choose one of the list.")
-    try:
-        await call(who, "PUT", object_path(name), headers=_LOCK if field(request, "lock") else {})
-    except CallError as error:
-        flash_error(request, error, "The bucket was not created")
-        return await _form(request, "")
+        return await form(request, "There is no such durability: choose one of the list.", 400)
+    made = call(who, "PUT", object_path(name), headers=_LOCK if field(request, "lock") else {})
+    if not await attempt(request, made, "The bucket was not created"):
+        return await form(request, "", 400)
     versioning = field(request, "versioning") and not field(request, "lock")
-    steps: list[tuple[str, bool, str, dict[str, str], bytes]] = [
-        ("versioning", bool(versioning), "versioning", _XML, _ENABLED),
-        ("default encryption", bool(field(request, "encryption")), "encryption", _XML, _SEALED),
-        ("durability", bool(durability), "orcas-settings", {"x-amz-orcas-durability": durability}, b""),
-    ]
-    for what, wanted, subresource, headers, document in steps:
-        if wanted:
-            try:
-                await call(who, "PUT", object_path(name), {subresource: ""}, headers, document)
-            except CallError as error:
-                flash_error(request, error, f"The bucket exists, but {what} was not set")
-    if quota:
-        try:
-            limit = int(quota) * _UNITS[field(request, "unit")]
-            await admin(who, "PUT", "quotas", {"bucket": name, "bytes": limit, "objects": None})
-        except CallError as error:
-            flash_error(request, error, "The bucket exists, but its quota was not set")
+    steps = (
+        ("versioning", "versioning", "status", "Enabled" if versioning else ""),
+        ("default encryption", "encryption", "algorithm", "AES256" if field(request, "encryption") else ""),
+        ("durability", "store", "durability", durability),
+        ("its quota", "quota", "bytes", f"{quota} {field(request, 'unit')}" if quota else ""),
+    )
+    for what, slug, of, value in steps:
+        if value:
+            section = SECTIONS[slug]
+            document = section.form.write(section.form.take({f"fixed.{of}": value}))
+            work = section.source.save(who, name, document)
+            await attempt(request, work, f"The bucket exists, but {what} was not set")
     flash(request, f"The bucket {name} was created.")
     return redirect(request, f"/b{object_path(name)}")
 
 
-async def _form(request: Request, problem: str, status: int = 400) -> Response:
-    """The form as it was typed."""
+async def form(request: Request, problem: str = "", status: int = 200) -> Response:
+    """The form for a new bucket, as it was typed."""
     typed = {name: field(request, name) for name in _FIELDS}
     return await page(request, "bucket-new.html", status, problem=problem, typed=typed, durabilities=DURABILITIES)
 

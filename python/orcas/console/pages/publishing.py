@@ -5,6 +5,7 @@ What else the policy says stays as it is.
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -12,15 +13,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.calls import CallError, Visit, call, object_path
+from orcas.console.calls import CallError, Visit, object_path
 from orcas.console.documents.policies import BUCKET, VERSION, shown
+from orcas.console.pages.settings.policy import SOURCE
+from orcas.console.pages.settings.sections import SECTIONS
 from orcas.console.rendering import field, flash, flash_error, page, redirect, visit
 
-_BLOCK: Final = "publicAccessBlock"
-_XML: Final = {"content-type": "application/xml"}
-# Those of the block that do not let a policy be public; of the others, each stays as it is.
+# Those of the public access block that do not let a policy be public; of the others, each stays as it is.
 _OF_POLICIES: Final = ("BlockPublicPolicy", "RestrictPublicBuckets")
-_OTHERS: Final = ("BlockPublicAcls", "IgnorePublicAcls")
 # They stand for other characters in a policy.
 _WILD: Final = frozenset("*?$")
 
@@ -30,7 +30,7 @@ async def show(request: Request) -> Response:
     who, bucket, prefix = visit(request), request.path_params["bucket"], request.query_params.get("prefix", "")
     policy = await _policy(who, bucket)
     return await page(
-        request, "publish.html", bucket=bucket, prefix=prefix, folder=prefix, wild=bool(_WILD & set(prefix)),
+        request, "publish.html", prefix=prefix, folder=prefix, wild=bool(_WILD & set(prefix)),
         public=_statement(bucket, prefix) in policy["Statement"],
         link=f"{who.endpoint}{object_path(bucket)}/{quote(prefix, safe='/~')}",
     )  # fmt: skip
@@ -42,12 +42,8 @@ def _statement(bucket: str, prefix: str) -> dict[str, Any]:
 
 
 async def _policy(who: Visit, bucket: str) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = (await call(who, "GET", object_path(bucket), {"policy": ""})).json()
-    except CallError as error:
-        if error.code != "NoSuchBucketPolicy":
-            raise
-        return {"Version": VERSION, "Statement": []}
+    document = await SOURCE.load(who, bucket)
+    found: dict[str, Any] = json.loads(document) if document else {"Version": VERSION, "Statement": []}
     return found | {"Statement": found["Statement"] if isinstance(found["Statement"], list) else [found["Statement"]]}
 
 
@@ -63,11 +59,7 @@ async def publish(request: Request) -> Response:
         if not ends:
             await _open(who, bucket)
             kept.append(statement)
-        if kept:
-            document = shown(policy | {"Statement": kept}).encode()
-            await call(who, "PUT", object_path(bucket), {"policy": ""}, {"content-type": "application/json"}, document)
-        else:
-            await call(who, "DELETE", object_path(bucket), {"policy": ""})
+        await SOURCE.save(who, bucket, shown(policy | {"Statement": kept}) if kept else None)
     except CallError as error:
         flash_error(request, error, "Nothing was changed" if ends else "The folder is not public")
     else:
@@ -77,18 +69,11 @@ async def publish(request: Request) -> Response:
 
 async def _open(who: Visit, bucket: str) -> None:
     """Let policies of the bucket be public."""
-    try:
-        found = (await call(who, "GET", object_path(bucket), {_BLOCK: ""})).xml()
-    except CallError as error:
-        if error.code != "NoSuchPublicAccessBlockConfiguration":
-            raise
-        return
-    if any(found.findtext(name) == "true" for name in _OF_POLICIES):
-        flags = [(name, "false") for name in _OF_POLICIES]
-        flags += [(name, found.findtext(name) or "false") for name in _OTHERS]
-        inner = "".join(f"<{name}>{flag}</{name}>" for name, flag in flags)
-        document = f"<PublicAccessBlockConfiguration>{inner}</PublicAccessBlockConfiguration>".encode()
-        await call(who, "PUT", object_path(bucket), {_BLOCK: ""}, _XML, document)
+    block = SECTIONS["public-access"]
+    filled = block.form.fill(await block.source.load(who, bucket))
+    if filled is not None and any(filled.fixed[name] for name in _OF_POLICIES):
+        filled.fixed |= dict.fromkeys(_OF_POLICIES, "")
+        await block.source.save(who, bucket, block.form.write(filled))
 
 
 ROUTES = [

@@ -91,6 +91,11 @@ def test_a_folder_as_it_was_at_a_time(visitor: Visitor, s3: Any, bucket: str) ->
     at = re.findall(r'name="at" value="([^"]+)"', page)[0]
     assert rows(visitor.page(f"/b/{bucket}?prefix=f/&at=2001-01-01T00:00")) == []
     assert visitor.get(f"/b/{bucket}?at=yesterday").status_code == 400
+    # A search looks at the same time: a marker, and what came later, are not there.
+    for find, keys in (("f/d", ["f%2Fdeleted"]), ("new", []), ("deep", ["f%2Fsub%2Fdeep"])):
+        assert rows(visitor.page(f"/b/{bucket}?find={find}&at={at}")) == keys
+    then = s3.head_object(Bucket=bucket, Key="f/new")["ETag"].strip('"')
+    assert rows(visitor.page(f"/b/{bucket}?same={then}&at={at}")) == []
     form = {"key": ["f%2Fchanged", "f%2Fdeleted"], "folder": "f%2Fsub%2F", "at": at, "prefix": "f%2F"}
     assert "3 objects restored." in visitor.done(f"/b/{bucket}/restore-objects", form)
     assert {key: body_of(s3, bucket, key) for key in keys_of(s3, bucket)} == {
@@ -111,6 +116,8 @@ def test_a_page_of_an_earlier_time_ends_between_keys(visitor: Visitor, s3: Any, 
         found += rows(page)
         path = "".join(html.unescape(each) for each in re.findall(rf'id="next-page" href="{BASE}([^"]+)"', page))
     assert found == [*(f"k{number:03}" for number in range(350)), "last"]
+    # The last key of the first page of versions is one of them.
+    assert rows(visitor.page(f"/b/{bucket}?find=k33&at={at}")) == [f"k{number:03}" for number in range(330, 340)]
 
 
 def test_a_search_adds_up(visitor: Visitor, s3: Any, bucket: str) -> None:

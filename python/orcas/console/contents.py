@@ -105,24 +105,33 @@ async def list_uploads(
 
 async def search(
     visit: Visit, bucket: str, folder: str, token: str | None, text: str, *, is_etag: bool = False,
-    versions: bool = False,
+    versions: bool = False, at: str = "",
 ) -> tuple[Listing, int]:  # fmt: skip
     """What a page of the list below a folder has with this text in its key, in any case, or with this ETag.
 
     Most pages have nothing of it: they are not parsed, so that a search through many keys takes little time.
 
+    Args:
+        versions: search earlier versions and delete markers, too.
+        at: search what each key had at that time.
+
     Returns:
         What was found, and how many entries the page has.
     """
-    query = _of_versions(token) if versions else _of_objects(token)
+    query = _of_versions(token) if versions or at else _of_objects(token)
     answer = await _list(visit, bucket, query, folder, "", BATCH)
-    keys, wanted, at = _KEYS.findall(answer.body), text.casefold(), len(folder)
-    has_some = text.encode() in answer.body if is_etag else wanted in unquote_plus(b"\n".join(keys).decode()).casefold()
-    entries: list[Entry] = []
-    if has_some:
-        every = (await _listed(answer)).entries
-        entries = [each for each in every if (each.etag == text if is_etag else wanted in each.key[at:].casefold())]
-    return Listing(entries, [], _following(answer)), len(keys)
+    keys, wanted, below = _KEYS.findall(answer.body), text.casefold(), len(folder)
+    in_keys = wanted in unquote_plus(b"\n".join(keys).decode()).casefold()
+    following, entries = _following(answer), list[Entry]()
+    # A version with the ETag may be on another page than the one that the key had at the time.
+    if in_keys if not is_etag else at or text.encode() in answer.body:
+        listing = await _listed(answer)
+        every = listing.entries
+        if at:
+            found, _, following = by_key(listing)
+            every = [each for each in as_of(found, at) if not each.marker]
+        entries = [each for each in every if (each.etag == text if is_etag else wanted in each.key[below:].casefold())]
+    return Listing(entries, [], following), len(keys)
 
 
 def by_key(listing: Listing) -> tuple[dict[str, list[Entry]], list[str], str | None]:

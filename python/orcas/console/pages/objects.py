@@ -70,7 +70,7 @@ async def show(request: Request) -> Response:
     find, same = asked.get("find", ""), asked.get("same", "")
     view = _View(
         asked.get("prefix") or unquote(asked.get("raw", "")), find, same,
-        bool(asked.get("deleted")), "" if find or same else _moment(asked.get("at", ""), asked.get("before", "")),
+        bool(asked.get("deleted")), _moment(asked.get("at", ""), asked.get("before", "")),
         asked.get("token"),
     )  # fmt: skip
     if asked.get("begins"):
@@ -144,7 +144,7 @@ async def _found(request: Request, view: _View) -> tuple[Listing, int]:
     for _ in range(_SORTED_MAX):
         listing, count = await search(
             visit(request), request.path_params["bucket"], view.folder, token, view.same or view.find,
-            is_etag=bool(view.same), versions=view.deleted,
+            is_etag=bool(view.same), versions=view.deleted, at=view.at,
         )  # fmt: skip
         seen, token = seen + count, listing.token
         entries += listing.entries

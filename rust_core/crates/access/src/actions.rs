@@ -16,7 +16,7 @@ pub enum ResourceType {
     Object,
 }
 
-/// In the order of their names.
+/// The actions of S3 in the order of their names.
 /// <https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html>
 #[rustfmt::skip]
 pub const S3_ACTIONS: &[(&str, ResourceType)] = &[

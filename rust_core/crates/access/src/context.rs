@@ -27,7 +27,7 @@ pub struct Request<'a> {
     pub principal: &'a Principal,
     /// Such as `s3:GetObject`.
     pub action: &'a str,
-    /// As an ARN.
+    /// The resource as an ARN.
     pub resource: &'a [u8],
     /// The account that owns the resource.
     pub resource_account: &'a str,

@@ -78,7 +78,7 @@ pub enum Fault {
     Address(String),
     /// `${…}` that cannot be read.
     Variable(String),
-    /// Its patterns take too much to compare.
+    /// Patterns that take too much to compare.
     TooCostly,
 }
 

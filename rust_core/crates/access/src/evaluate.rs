@@ -16,7 +16,7 @@ use crate::principals::{Kind, Named};
 /// The policies that apply to a request.
 #[derive(Clone, Copy, Default)]
 pub struct Policies<'a> {
-    /// Of the user or role, and of the groups of the user.
+    /// Policies of the user or role, and of the groups of the user.
     pub identity: &'a [Arc<Policy>],
     pub boundary: Option<&'a Policy>,
     /// The policies of the session: one of them must allow as well. None allow anything if there are none.
@@ -27,10 +27,10 @@ pub struct Policies<'a> {
 /// A policy that applies to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// With its place among the policies of the identity.
+    /// A policy of the identity, by its place among these.
     Identity(usize),
     Boundary,
-    /// With its place among the policies of the session.
+    /// A policy of the session, by its place among these.
     Session(usize),
     Resource,
 }

@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 pub enum Json {
     Null,
     Bool(bool),
-    /// As it is compared: `5`, `0.5`.
+    /// A number as it is compared: `5`, `0.5`.
     Number(String),
     String(String),
     List(Vec<Json>),

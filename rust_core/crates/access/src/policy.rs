@@ -55,7 +55,7 @@ pub(crate) struct Filter {
     actions: u128,
     /// A bit for each bucket, of which many have the same.
     buckets: u64,
-    /// The same for how keys begin.
+    /// A bit for each beginning of keys, likewise.
     keys: u64,
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct DecidingStatements {
     pub denies: Option<usize>,
     /// The statement with which the steps of the decision were taken up.
     pub is_cut: Option<usize>,
-    /// With how the statement names the principal: the closest.
+    /// The statement that allows, with how it names the principal: the closest.
     pub allows: Option<(usize, Named)>,
 }
 

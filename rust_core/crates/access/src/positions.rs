@@ -108,7 +108,7 @@ impl<'t> Positions<'t> {
         }
     }
 
-    /// The same behind a character: a byte, and up to three that continue it.
+    /// Moves the positions over a character: a byte, and up to three that continue it.
     pub fn read_character(&mut self, steps: &Steps) {
         if !steps.take(self.at.len * OF_CHARACTER) {
             return self.clear();

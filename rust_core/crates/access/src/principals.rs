@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As `aws:PrincipalType` has it.
+    /// The name as `aws:PrincipalType` has it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Anonymous => "Anonymous",
@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-/// Who sends a request. What is unknown, or does not exist, is empty.
+/// The sender of a request. What is unknown, or does not exist, is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     pub kind: Kind,
@@ -39,7 +39,7 @@ pub struct Principal {
     pub account: String,
     /// The account as S3 names it: 64 hexadecimal digits.
     pub canonical_id: String,
-    /// Who it is: of a session that of the session. The name of a service or a provider.
+    /// The ARN of the sender: of a session that of the session. The name of a service or a provider.
     pub arn: String,
     /// The user or role whose policies count. The same as `arn` but for sessions.
     pub identity_arn: String,
@@ -89,7 +89,7 @@ pub enum Named {
     Identity,
     /// By its own ARN, as a user.
     User,
-    /// As everybody, or by the ARN of the session.
+    /// The principal itself: as everybody, or by the ARN of the session.
     Itself,
 }
 

@@ -30,7 +30,7 @@ struct Asked {
     /// The policy of a role, in place of that of a resource.
     #[serde(default)]
     trust: Option<Value>,
-    /// That of the principal, if it is not said.
+    /// The account of the resource; that of the principal, if it is not said.
     #[serde(default)]
     resource_account: Option<String>,
     action: OneOrMore<String>,
@@ -70,7 +70,7 @@ struct AskedPrincipal {
     name: String,
     #[serde(default)]
     tags: HashMap<String, String>,
-    /// Of a session: the ARN of the user or role that it is of.
+    /// The ARN of the user or role that a session is of.
     #[serde(default)]
     identity: Option<String>,
     #[serde(default)]

@@ -14,7 +14,7 @@ use orcas_telemetry::access_log::queue::LineQueue;
 
 pub struct AccessControl {
     pub engine: Handle,
-    /// Its threads may wait for the index.
+    /// Threads that may wait for the index.
     pub pool: Arc<Pool>,
     pub signers: Signers,
     pub options: GatewayOptions,

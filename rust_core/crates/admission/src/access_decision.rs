@@ -45,7 +45,7 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// As an Amazon Resource Name.
+    /// The resource as an Amazon Resource Name.
     fn arn(&self) -> Vec<u8> {
         match self {
             Self::Service => b"arn:aws:s3:::*".to_vec(),
@@ -55,7 +55,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// As an Amazon Resource Name.
+/// The resource as an Amazon Resource Name.
 impl fmt::Display for Resource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(&self.arn()))
@@ -74,7 +74,7 @@ impl ResourceFacts {
     pub const UNKNOWN: Self = Self { is_published: false };
 }
 
-/// Who wants to do what to what.
+/// A question: who wants to do what to what.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     pub requester: &'a Requester,
@@ -151,14 +151,14 @@ pub struct Decided {
     /// If no policy alone decides.
     pub beside: Option<Beside>,
     pub bucket_policy: Option<Arc<BucketPolicy>>,
-    /// That of the sender's own policies alone, if it is a denial.
+    /// The decision of the sender's own policies alone, if it is a denial.
     pub own: Option<AccessDecision>,
     /// The bucket belongs to the account of the sender, or there is none.
     pub is_own: bool,
 }
 
 impl Requester {
-    /// Its own policies.
+    /// The sender's own policies.
     pub(super) fn policies(&self) -> Policies<'_> {
         Policies {
             identity: &self.identity.policies,
@@ -183,7 +183,7 @@ struct AskedOfAcl<'a> {
     found: &'a Found<'a>,
     /// The bucket belongs to the account of the sender.
     is_own: bool,
-    /// That of the policies.
+    /// The decision of the policies.
     decision: &'a AccessDecision,
 }
 
@@ -407,7 +407,7 @@ impl AccessControl {
     }
 }
 
-/// In development: the statement that denies, if it is in one of the sender's own policies.
+/// The statement that denies, if it is in one of the sender's own policies: shown in development.
 fn statement_of(requester: &Requester, decision: AccessDecision) -> Option<String> {
     let AccessDecision::ExplicitDeny(Reason { source, statement }) = decision else { return None };
     let identity = &requester.identity;

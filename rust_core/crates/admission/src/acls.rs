@@ -43,13 +43,15 @@ impl ByAcl {
 }
 
 impl AccessControl {
-    /// That of a bucket. Where lists are disabled, everything belongs to the owner of the bucket alone.
+    /// The access control list of a bucket. Where lists are disabled, everything belongs to the owner of the bucket
+    /// alone.
     pub fn acl_of_bucket(&self, bucket: &Bucket) -> Arc<Acl> {
         let stored = document(&self.engine, bucket.id).filter(|_| !disables_acls(&self.engine, bucket.id));
         stored.unwrap_or_else(|| Arc::new(Acl::private(owner_of(bucket))))
     }
 
-    /// That of an object, or of one to be, as of [`Self::acl_of_bucket`]. One that cannot be read gives nobody anything.
+    /// The access control list of an object, or of one to be, as of [`Self::acl_of_bucket`]. One that cannot be read
+    /// gives nobody anything.
     pub fn acl_of(&self, bucket: &Bucket, attributes: &Attributes) -> Acl {
         match attributes.acl.as_ref().filter(|_| !disables_acls(&self.engine, bucket.id)) {
             None => Acl::private(owner_of(bucket)),

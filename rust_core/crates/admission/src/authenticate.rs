@@ -77,7 +77,7 @@ impl AccessControl {
         Ok((authenticated, requester))
     }
 
-    /// The same with temporary credentials.
+    /// Authenticates a request with temporary credentials.
     fn authenticate_session(
         &self,
         identities: &Identities,

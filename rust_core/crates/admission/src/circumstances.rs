@@ -43,7 +43,7 @@ pub struct Circumstances<'a> {
     pub is_postponed: &'a Cell<bool>,
     /// The log of access decisions, if the logs want them.
     pub decisions: Option<&'a DecisionLog>,
-    /// There is no request: somebody asks what would be decided on one.
+    /// What is supposed where there is no request: somebody asks what would be decided on one.
     pub supposed: Option<&'a Supposed>,
 }
 
@@ -98,13 +98,13 @@ impl KeptCircumstances {
         Self { ingress: *ingress, how, operation, headers, query }
     }
 
-    /// For questions that nothing in the head answers.
+    /// Circumstances for questions that nothing in the head answers.
     pub fn without_head(context: &RequestContext<'_>) -> Self {
         let RequestContext { ingress, how, operation, .. } = context;
         Self { ingress: **ingress, how: *how, operation: *operation, headers: Vec::new(), query: Query::default() }
     }
 
-    /// With what the body asks for in place of the headers that it stands for, in lower case.
+    /// The headers, in lower case, with what the body asks for in place of those that it stands for.
     pub fn with_body(&self, asked: &[(&'static str, Vec<u8>)]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut headers = self.headers.clone();
         headers.retain(|(name, _)| !OF_A_BODY.iter().any(|of_body| of_body.as_bytes() == name));
@@ -250,7 +250,7 @@ impl Circumstances<'_> {
         }
     }
 
-    /// Of the retention that is asked for: whole days from now, as S3 counts them.
+    /// The days of the retention that is asked for: whole ones from now, as S3 counts them.
     fn remaining_days(&self, each: &mut dyn FnMut(&str)) {
         let mut until = None;
         self.of_lock("object-lock-retain-until-date", &mut |date| until = timestamp::parse(date.as_bytes()));

@@ -23,7 +23,7 @@ pub struct LoggedDecision {
 }
 
 impl LoggedDecision {
-    /// As the access log has it. `requester`: whom it was about.
+    /// The decision as the access log has it. `requester`: whom it was about.
     pub fn line<'a>(&'a self, requester: &'a Requester) -> note::AccessDecision<'a> {
         let (allowed, reason) = match self.decision {
             AccessDecision::Allowed(reason) => (true, reason),
@@ -43,7 +43,7 @@ impl LoggedDecision {
         note::AccessDecision { action: self.action, allowed, policy, statement, sid, missing, count: self.count }
     }
 
-    /// The same for people.
+    /// The decision in words, for people.
     pub fn words(&self, requester: &Requester) -> String {
         let note::AccessDecision { action, allowed, policy, statement, sid, missing, .. } = self.line(requester);
         if let Some(missing) = missing {
@@ -106,13 +106,13 @@ impl DecisionLog {
         }
     }
 
-    /// With whom they are about; `None` if there are none. There are none afterwards.
+    /// Takes the decisions, with whom they are about; `None` if there are none. There are none afterwards.
     pub fn take(&self, requester: &Arc<Requester>) -> Option<LoggedDecisions> {
         let decisions = self.0.take();
         (!decisions.is_empty()).then(|| LoggedDecisions { requester: Arc::clone(requester), decisions })
     }
 
-    /// As the access log has them.
+    /// Hands the decisions on as the access log has them.
     pub fn with_lines<T>(&self, requester: &Requester, write: impl FnOnce(&[note::AccessDecision<'_>]) -> T) -> T {
         let kept = self.0.borrow();
         let lines: Vec<_> = kept.iter().map(|logged| logged.line(requester)).collect();

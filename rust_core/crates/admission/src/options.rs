@@ -9,7 +9,7 @@ use orcas_s3::event_targets::EventTarget;
 /// The old name of eu-west-1 as a location constraint, which is still accepted.
 pub const EU: &str = "EU";
 
-/// Who but the account of a bucket may be given access to it.
+/// Whom a bucket may let in, besides its own account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PublicAccess {
     /// Nobody, whatever the buckets say.

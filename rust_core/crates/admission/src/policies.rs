@@ -23,7 +23,7 @@ pub fn compile(text: &str, kind: PolicyKind, bucket: Option<&str>) -> Result<Pol
     }
 }
 
-/// The same for a policy that is to be put, which is refused for more: see [`Policy::check_put`].
+/// Compiles a policy that is to be put, which is refused for more: see [`Policy::check_put`].
 ///
 /// # Errors
 /// As of [`compile`].

@@ -25,7 +25,8 @@ use orcas_telemetry::access_log::note::{AccessDecision, Asked, Auth, Note, witho
 pub struct RequestContext<'a> {
     pub access: &'a AccessControl,
     pub ingress: &'a Ingress,
-    /// With the headers that a presigned address carries in its query, or those that the fields of a form stand for.
+    /// The head, with the headers that a presigned address carries in its query, or those that the fields of a form
+    /// stand for.
     pub head: RequestHead<'a>,
     pub operation: Operation,
     /// Which headers and parameters it may have that other operations refuse.

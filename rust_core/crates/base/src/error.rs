@@ -66,7 +66,7 @@ pub enum Error {
 /// The reasons why a key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyFault {
-    /// There is none, or there is none any more.
+    /// No such key, or not any more.
     Missing,
     Disabled,
     PendingDestruction,
@@ -79,7 +79,7 @@ pub enum KeyFault {
 pub struct StoreFault {
     /// Public: contains no path and nothing that a user stored.
     pub reason: &'static str,
-    /// For the operator. May be empty.
+    /// The detail for the operator. May be empty.
     pub detail: Arc<str>,
 }
 

@@ -16,7 +16,7 @@ use orcas_record::{Fingerprint, HASHED_PREFIX};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Md5Hashing {
     Immediate,
-    /// As far as the bytes can be kept until `BodyMd5::settle_all`.
+    /// Deferred, as far as the bytes can be kept until `BodyMd5::settle_all`.
     Deferred,
 }
 

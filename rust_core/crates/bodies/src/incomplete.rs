@@ -40,7 +40,7 @@ struct Held<S> {
 
 struct Client<S> {
     total: u64,
-    /// By the number of the body; the one that grew last has the highest `grown`.
+    /// Bodies by their numbers; the one that grew last has the highest `grown`.
     bodies: HashMap<u64, Body<S>>,
 }
 

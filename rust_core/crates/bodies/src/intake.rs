@@ -48,9 +48,9 @@ pub struct Digests {
     pub md5: [u8; 16],
     /// If the client declared it or chose SHA-256 as the checksum, or if it is to be kept.
     pub sha256: Option<[u8; 32]>,
-    /// In the algorithm the client chose; `None` when it chose none.
+    /// The checksum in the algorithm that the client chose; `None` when it chose none.
     pub declared: Option<Checksum>,
-    /// In the algorithm of the checksum that is stored; `None` for a document.
+    /// The checksum in the algorithm of the one that is stored; `None` for a document.
     pub stored: Option<Checksum>,
 }
 
@@ -136,7 +136,7 @@ impl DeclaredBody {
         Self { keep_sha256: keep, ..self }
     }
 
-    /// This declaration for content of another length, in bytes.
+    /// The declaration for content of another length, in bytes.
     #[must_use]
     pub fn with_length(self, length: u64) -> Self {
         Self { length, ..self }
@@ -333,7 +333,7 @@ impl Verifier {
         &self.declared
     }
 
-    /// For `BodyMd5::settle_all`.
+    /// The MD5, for `BodyMd5::settle_all`.
     pub fn md5(&mut self) -> &mut BodyMd5 {
         &mut self.hashes.md5
     }

@@ -20,7 +20,7 @@ const _: () = assert!(UPLOAD_LEN_MAX == PUT_SIZE_MAX && PART_NUMBER_MAX == OBJEC
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub error: S3Error,
-    /// For the log. Set only when the server is at fault.
+    /// The fault, for the log. Set only when the server is at fault.
     pub fault: Option<String>,
 }
 

@@ -99,7 +99,7 @@ impl BucketTable {
         self.by_name.get(name)
     }
 
-    /// By the name that [`snapshot_name`] gives.
+    /// The snapshot of the name that [`snapshot_name`] gives.
     pub fn snapshot(&self, name: &[u8]) -> Option<&Arc<Bucket>> {
         self.snapshots.get(name)
     }

@@ -77,7 +77,7 @@ impl HiddenRuns {
 pub struct Passed {
     /// The last one's.
     pub oldest: Sequence,
-    /// There may be more.
+    /// Whether there may be more.
     pub cut: bool,
 }
 

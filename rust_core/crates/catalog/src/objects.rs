@@ -168,7 +168,7 @@ impl Catalog {
         }
     }
 
-    /// From the index, for the cache as well.
+    /// Looks an object up in the index, for the cache as well.
     fn lookup_stored(&self, ticket: Ticket, bucket: BucketId, key: &Bytes) -> Result<Option<LocatedObject>> {
         let reader = self.index.read()?;
         let Some(stored) = reader.object(bucket, key)? else { return Ok(None) };

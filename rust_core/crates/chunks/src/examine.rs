@@ -32,7 +32,7 @@ pub struct ExpectedChunk {
 pub enum ChunkCheck {
     /// Every checksum matches.
     Whole {
-        /// In the header.
+        /// The fingerprint in the header.
         fingerprint: [u8; 32],
     },
     Damaged {

@@ -29,7 +29,8 @@ const PUNCHED_MAX: usize = 16;
 pub struct ChunkInfo {
     /// Bytes of content.
     pub length: u32,
-    /// As computed when the chunk was first written. Its key is not known here, so it cannot be verified.
+    /// The fingerprint as computed when the chunk was first written. Its key is not known here, so it cannot be
+    /// verified.
     pub fingerprint: [u8; 32],
 }
 

@@ -158,7 +158,7 @@ impl SettingsChange {
 /// Stored bytes that a version or part will name.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// At most `record::INLINE_MAX` bytes, kept in the version record.
+    /// Content of at most `record::INLINE_MAX` bytes, kept in the version record.
     Inline(Bytes),
     /// At most `record::CONTENT_MAX` bytes, kept as a record of its own. As they are stored: sealed if there is a seal.
     Content { fingerprint: Fingerprint, sharing: Sharing, bytes: Bytes, seal: Option<Seal> },
@@ -361,7 +361,7 @@ pub struct UnderPrefix {
     pub updates: u64,
 }
 
-/// By which a repeated request is recognised (`x-amz-client-token`).
+/// The token by which a repeated request is recognised (`x-amz-client-token`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestToken {
     /// Digest of the token, of who sent it and of the bucket.
@@ -396,7 +396,7 @@ pub struct StoredCopy {
 
 #[derive(Clone, Debug)]
 pub enum StoredInto {
-    /// Its attributes are those that the source has when this is decided, changed like this.
+    /// An object with the attributes that the source has when this is decided, changed like this.
     Object {
         put: Box<PutObject>,
         attributes: CopyAttributes,
@@ -408,7 +408,7 @@ pub enum StoredInto {
 /// Annotations of the source of a copy whose texts were stored again as well.
 #[derive(Clone, Debug, Default)]
 pub struct StoredAnnotations {
-    /// As they were found.
+    /// The annotations as they were found.
     pub found: Annotations,
     /// The stored texts, one for each of them.
     pub texts: Vec<StoredText>,
@@ -418,7 +418,7 @@ pub struct StoredAnnotations {
 pub struct StoredText {
     pub md5: [u8; 16],
     pub checksum: Option<Checksum>,
-    /// In one piece.
+    /// The body in one piece.
     pub body: Body,
 }
 

@@ -19,7 +19,7 @@ pub trait View {
     fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>>;
     /// The number of buckets of clients.
     fn bucket_count(&self) -> usize;
-    /// By the name that [`super::snapshot_name`] gives.
+    /// The snapshot of the name that [`super::snapshot_name`] gives.
     fn snapshot(&self, name: &[u8]) -> Option<Arc<Bucket>>;
     /// The number of snapshots of all buckets.
     fn snapshot_count(&self) -> usize;

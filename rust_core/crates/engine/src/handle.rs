@@ -75,7 +75,7 @@ impl Handle {
         Ok(outcome.last)
     }
 
-    /// From memory; never blocks.
+    /// The bucket of this name, from memory; never blocks.
     pub fn bucket(&self, name: &[u8]) -> Option<Arc<Bucket>> {
         self.shared.catalog.bucket(name)
     }

@@ -8,7 +8,7 @@ use orcas_seal::Algorithm;
 pub struct EngineMetrics {
     /// Rounds of the committer that took intents, from taking intents to the last answer.
     pub rounds: Histogram,
-    /// For each round, how long the first of its intents had waited.
+    /// How long the first intent of each round had waited.
     pub waits: Histogram,
     pub syncs: Histogram,
     /// The number of records of each append to the log.

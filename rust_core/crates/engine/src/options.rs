@@ -26,7 +26,7 @@ pub struct EngineOptions {
     /// Bytes; for buckets that have no chunk size of their own.
     pub chunk_size: u32,
     pub durability: Durability,
-    /// For buckets that have no reference level of their own.
+    /// The reference level of buckets that have none of their own.
     pub ref_level: RefLevel,
     /// How long `interval` writes may wait for their sync.
     pub sync_interval: Duration,

@@ -107,7 +107,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// To be asked before the journal is.
+    /// The number of events. To be asked before the journal is.
     pub fn count(&self) -> u64 {
         *self.count.lock()
     }

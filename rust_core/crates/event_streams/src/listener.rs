@@ -56,7 +56,7 @@ pub struct Listener {
     cursor: Mutex<JournalCursor>,
     /// Only the one consumer of the stream locks these.
     reader: Mutex<Option<EventReader>>,
-    /// To be sent before anything else.
+    /// Bytes to be sent before anything else.
     first: Mutex<Vec<u8>>,
 }
 
@@ -213,7 +213,7 @@ impl Listener {
         Ok(Some(bytes))
     }
 
-    /// To be sent when there was nothing else for a while.
+    /// Bytes to be sent when there was nothing else for a while.
     pub fn heartbeat(&self) -> Vec<u8> {
         match (self.format, self.streams.upgrade(), self.place()) {
             // Clients parse each line as an event.

@@ -17,7 +17,7 @@ pub struct Event {
     pub object: Option<Object>,
     /// The id of the identity whose request it was. Empty if the request was not signed, or if there was none.
     pub principal: String,
-    /// As in the answer to the request, or empty.
+    /// The id as in the answer to the request, or empty.
     pub request_id: String,
     /// The address of the client, or empty if it is not known.
     pub source_address: String,
@@ -37,7 +37,7 @@ pub struct Object {
     pub key: Vec<u8>,
     /// None if nothing is stored under the key any more.
     pub size: Option<u64>,
-    /// Without quotes; empty if there is none.
+    /// The ETag without quotes; empty if there is none.
     pub etag: String,
     /// Empty in a bucket that never had versioning.
     pub version_id: String,

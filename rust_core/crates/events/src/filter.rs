@@ -7,7 +7,7 @@ use super::names::EventNames;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     pub names: EventNames,
-    /// Of these buckets, or of all if there are none here.
+    /// Buckets whose events are wanted; all if there are none here.
     pub buckets: Vec<String>,
     /// Of keys that begin and end like this. Events of buckets have an empty key.
     pub prefix: Vec<u8>,

@@ -12,7 +12,7 @@ use super::event::{Bucket, Event, Object};
 use super::names::EventName;
 
 const VERSION: &str = "2.3";
-/// Who expires objects, as S3 says it.
+/// The service that expires objects, as S3 names it.
 const SERVICE: &str = "s3.amazonaws.com";
 /// The address that means none.
 const NO_ADDRESS: &str = "0.0.0.0";
@@ -204,7 +204,7 @@ struct BucketPart<'a> {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ObjectPart<'a> {
-    /// As in the query of a URL; empty in events of buckets, as MinIO has them.
+    /// The key as in the query of a URL; empty in events of buckets, as MinIO has them.
     #[serde(borrow)]
     key: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -71,7 +71,7 @@ const S3: [&str; 31] = [
     "s3:ObjectAnnotation:Delete",
     "s3:ObjectRetention:Put",
 ];
-/// The same of MinIO, about buckets.
+/// Names of MinIO for events about buckets.
 const OF_BUCKETS: [&str; 2] = ["s3:BucketCreated:*", "s3:BucketRemoved:*"];
 
 impl EventName {
@@ -100,7 +100,7 @@ impl EventNames {
         S3.contains(&text).then(|| Self::meant(text))
     }
 
-    /// The same with what MinIO has for buckets.
+    /// Reads a name, also one that MinIO has for events about buckets.
     pub fn parse(text: &str) -> Option<Self> {
         Self::parse_s3(text).or_else(|| OF_BUCKETS.contains(&text).then(|| Self::meant(text)))
     }

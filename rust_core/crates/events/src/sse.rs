@@ -28,7 +28,7 @@ pub struct Message<'a> {
     pub id: &'a str,
     /// `message` if the stream does not say.
     pub event: &'a str,
-    /// Its lines, joined by line feeds.
+    /// The lines of the data, joined by line feeds.
     pub data: &'a str,
 }
 

@@ -38,7 +38,7 @@ impl Admitted {
         }
     }
 
-    /// As the gateway knows it.
+    /// The admission as the gateway knows it.
     fn admission(&self) -> Admission<'_> {
         match self {
             Self::Request(request) => Admission::Request(&**request),

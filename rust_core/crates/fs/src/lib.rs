@@ -33,7 +33,7 @@ pub trait FileSystem: Send + Sync {
     fn open(&self, path: &Path, mode: Open) -> Result<Arc<dyn File>>;
     /// Sorted names in a directory. Names that are not UTF-8, which the store never makes, are omitted.
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
-    /// Also succeeds when the directory already exists.
+    /// Creates a directory, and succeeds if it already exists.
     fn create_dir(&self, dir: &Path) -> Result<()>;
     fn sync_dir(&self, dir: &Path) -> Result<()>;
     fn remove(&self, path: &Path) -> Result<()>;

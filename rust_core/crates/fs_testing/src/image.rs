@@ -22,7 +22,7 @@ pub enum CrashPolicy {
     Drop,
     /// All reached the disk.
     Keep,
-    /// Those up to a random time reached the disk, so their order is kept.
+    /// Writes up to a random time reached the disk, so their order is kept.
     Prefix,
     /// Each independently reached the disk or is lost, so writes are torn and reordered.
     Scatter,

@@ -67,7 +67,7 @@ impl Damage {
         self.blobs.get(&blob).copied().or_else(|| self.record(blob))
     }
 
-    /// The same of the record itself.
+    /// What is wrong with the record itself.
     pub fn record(&self, sequence: Sequence) -> Option<&'static str> {
         let gone = self.records.iter().any(|(first, last)| (*first..=*last).contains(&sequence));
         gone.then_some("its record in the log is damaged or gone")
@@ -257,7 +257,7 @@ fn area(place: &str) -> String {
     }
 }
 
-/// The same for everything that differs in its numbers alone.
+/// A detail without its numbers: the same for everything that differs in them alone.
 fn without_numbers(detail: &str) -> String {
     let mut out = String::with_capacity(detail.len());
     let mut in_number = false;

@@ -185,11 +185,11 @@ pub struct Group {
 pub struct Loss {
     pub bucket: String,
     pub key: Bytes,
-    /// In hexadecimal; `None` for the null version, for uploads and for parts.
+    /// The version id in hexadecimal; `None` for the null version, for uploads and for parts.
     pub version_id: Option<String>,
     /// The upload in hexadecimal; of a part, followed by a slash and the part's number.
     pub upload: Option<String>,
-    /// Of the whole version or part; 0 for an upload.
+    /// Bytes of the whole version or part; 0 for an upload.
     pub bytes: u64,
     pub reason: String,
 }
@@ -210,7 +210,7 @@ pub struct AuthTagCounts {
     pub verified: u64,
     /// Sealed with keys of customers, which only their requests have.
     pub of_customers: u64,
-    /// Their data key is not there, or cannot be used now.
+    /// Blobs whose data key is not there, or cannot be used now.
     pub without_key: u64,
 }
 

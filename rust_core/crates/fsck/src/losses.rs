@@ -10,9 +10,9 @@ use orcas_base::error::Result;
 use orcas_index::Index;
 use orcas_record::{self as record, Attributes, Extent, Sequence};
 
-/// Of a record that the log has lost.
+/// The reason for a record that the log has lost.
 const RECORD_GONE: &str = "its record is gone from the log; the index has it";
-/// Of an object whose own content is whole.
+/// The reason for an object whose own content is whole.
 pub const ANNOTATION_DAMAGED: &str = "an annotation of it is damaged; the object itself is not";
 const METADATA_DAMAGED: &str = "its metadata does not match its authentication tag";
 const UPLOAD_GONE: &str = "the record of this upload is gone from the log; the index has it";

@@ -42,7 +42,7 @@ pub(super) struct OpenUpload {
     pub key: Bytes,
     pub id: UploadId,
     initiated_ms: u64,
-    /// Of its CreateUpload record.
+    /// The sequence of the CreateUpload record.
     pub sequence: Sequence,
     pub upload: Result<Upload>,
 }

@@ -79,7 +79,7 @@ struct Replay<'a> {
     layers: HashSet<BucketId>,
     /// Buckets and layers that objects were put into.
     filled: HashSet<BucketId>,
-    /// Of the versions that were put into them.
+    /// Traces of the versions that were put into the buckets.
     traces: HashMap<BucketId, Traces>,
     packs: HashSet<PackId>,
     completed: HashSet<UploadId>,

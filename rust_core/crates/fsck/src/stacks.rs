@@ -59,7 +59,7 @@ impl Traces {
 pub(super) struct KnownLayers<'b> {
     /// All that are there, of any role.
     pub buckets: BTreeMap<BucketId, &'b Bucket>,
-    /// Those that were created as layers, not as buckets of clients.
+    /// Tells buckets that were created as layers from those of clients.
     pub created: &'b dyn Fn(BucketId) -> bool,
 }
 
@@ -92,7 +92,7 @@ impl KnownLayers<'_> {
     }
 }
 
-/// The other one of the two layers that were created together.
+/// The other of two layers that were created together.
 fn beside(layer: &Bucket, id: BucketId, role: BucketRole) -> Bucket {
     let made_for = layer.name.rsplitn(2, |byte| *byte == b'#').nth(1).unwrap_or_default();
     Bucket { id, name: layer_name(made_for, id), role, layers: Vec::new(), ..layer.clone() }

@@ -36,7 +36,7 @@ pub(super) struct Subject<'a> {
     pub present: PresentIndex,
     /// Where the log ends, when the store runs.
     pub end: Option<LogPosition>,
-    /// Its index then.
+    /// The index of the running store.
     pub live: Option<&'a Index>,
     pub scratch: &'a ScratchDir,
     pub tags: AuthTagCheck<'a>,

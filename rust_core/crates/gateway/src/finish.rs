@@ -37,7 +37,7 @@ pub struct ResponseSummary {
     pub began: Option<Instant>,
     /// The trace of a refused head, if it is traced.
     pub trace: Option<Box<Trace>>,
-    /// As of the refusal.
+    /// Access decisions as of the refusal.
     pub judged: Option<Arc<LoggedDecisions>>,
     /// When this response was ready to be sent.
     pub ready: Instant,

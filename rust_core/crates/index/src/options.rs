@@ -24,6 +24,6 @@ pub struct IndexOptions {
 pub enum IndexPlace {
     /// `index.db` in the store's directory.
     File,
-    /// In memory, from a state that `Index::serialize` took earlier.
+    /// An index in memory, from a state that `Index::serialize` took earlier.
     Memory(Option<Arc<Vec<u8>>>),
 }

@@ -343,7 +343,7 @@ impl<'i> Reader<'i> {
         self.with(|conn| uploads::part(conn, upload, number))
     }
 
-    /// At most `limit` parts with numbers above `after`, ascending.
+    /// Parts with numbers above `after`, ascending, at most `limit`.
     pub fn parts(&self, upload: UploadId, after: u16, limit: usize) -> Result<Vec<PartRow>> {
         self.with(|conn| uploads::parts(conn, upload, after, limit))
     }

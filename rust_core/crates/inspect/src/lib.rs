@@ -51,7 +51,7 @@ pub struct Entry {
 /// What is shown. What is `None` or empty selects everything; what cannot be read is shown unless it is in another file.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// In lower case.
+    /// Kinds in lower case.
     pub kinds: Vec<String>,
     pub bucket: Option<Bytes>,
     pub key: Option<Bytes>,

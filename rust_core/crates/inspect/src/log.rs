@@ -18,7 +18,7 @@ use super::{Entry, Inspection, UNREADABLE};
 /// What the records say about buckets, and which of them and of their uploads are selected.
 #[derive(Default)]
 struct Names {
-    /// Of buckets and snapshots, and for the layers under whose ids objects are.
+    /// Names of buckets and snapshots, also for the layers under whose ids objects are.
     buckets: HashMap<BucketId, Bytes>,
     selected: HashSet<BucketId>,
     uploads: HashSet<UploadId>,

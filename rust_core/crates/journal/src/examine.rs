@@ -19,7 +19,7 @@ pub struct JournalExamined {
     pub events: u64,
     /// Files that are damaged, and the byte from which on.
     pub damaged: Vec<(PathBuf, u64)>,
-    /// The same of the last segment: what a crash left there is no damage.
+    /// The last segment, if its end is torn: what a crash left there is no damage.
     pub torn: Option<(PathBuf, u64)>,
     /// Files that cannot be read, and why.
     pub unreadable: Vec<(PathBuf, String)>,

@@ -21,7 +21,7 @@ pub struct Resumed {
     pub sequence: u64,
     /// The last event.
     pub last: Place,
-    /// Its time, or that of the beginning of its segment.
+    /// The time of the event, or that of the beginning of its segment.
     pub time_ms: u64,
     /// The states that were pushed, in order, since the last segment began.
     pub states: Vec<Vec<u8>>,

@@ -14,16 +14,16 @@ use orcas_events::Place;
 pub enum JournalCursor {
     /// Behind this place.
     After(Place),
-    /// With the oldest event.
+    /// The oldest event.
     Oldest,
-    /// With the first event that is not older, in milliseconds since the Unix epoch.
+    /// The first event that is not older, in milliseconds since the Unix epoch.
     Since(u64),
 }
 
 /// The events that one look brings.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ReadEvents<T> {
-    /// In order. Empty at the end of the journal.
+    /// Events in order. Empty at the end of the journal.
     pub events: Vec<T>,
     /// Events before these, or behind them if there are none here, are gone.
     pub lost: bool,

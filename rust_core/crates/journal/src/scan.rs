@@ -38,15 +38,15 @@ pub(crate) struct Scanner {
     salt: u32,
     /// Where reading ends.
     end: u64,
-    /// Of the next frame.
+    /// The offset of the next frame.
     offset: u64,
     window: Vec<u8>,
-    /// Of the first byte of the window.
+    /// The offset of the first byte of the window.
     window_at: u64,
 }
 
 impl Scanner {
-    /// From the frame at `offset` up to `end`.
+    /// A scan from the frame at `offset` up to `end`.
     pub fn new(file: Arc<dyn File>, salt: u32, offset: u64, end: u64) -> Self {
         Self { file, salt, end, offset, window: Vec::new(), window_at: offset }
     }

@@ -152,7 +152,7 @@ impl Copies {
         self.whole(self.newest).expect("the newest copy is whole")
     }
 
-    /// The other one, if it is whole and older.
+    /// The other copy, if it is whole and older.
     pub fn older(&self) -> Option<(&Path, &[u8])> {
         let (_, newest) = self.newest();
         self.whole(1 - self.newest).filter(|(_, bytes)| *bytes != newest)

@@ -17,7 +17,7 @@ pub struct Environment {
     pub now_ms: Now,
     /// Never goes back.
     pub monotonic_ms: Now,
-    /// Of unwrapped data keys, and of the keys of blobs.
+    /// Limits of the caches of unwrapped data keys and of the keys of blobs.
     pub cache: CacheLimits,
 }
 

@@ -254,7 +254,7 @@ impl Keyring {
         self.store_and_publish(&mut writer, next).map(|()| made)
     }
 
-    /// The same key, for what is sealed under it already. Never waits.
+    /// The control key, for what is sealed under it already. Never waits.
     pub fn known_control_key(&self) -> Option<ControlKey> {
         self.state().keys.control_key()
     }
@@ -268,7 +268,7 @@ impl Keyring {
         self.data_key_by(self.default_key()?, owner)
     }
 
-    /// The same for content that a named key encrypts.
+    /// A data key for content that a named key encrypts.
     ///
     /// # Errors
     /// [`KeyError`].

@@ -7,9 +7,9 @@ use orcas_metrics::{Histogram, Scale};
 /// Since the keyring was opened, that included.
 #[derive(Clone, Debug)]
 pub struct KeyTimes {
-    /// Of master keys. Scrypt takes most of it, if there is a passphrase.
+    /// Times to derive master keys. Scrypt takes most of it, if there is a passphrase.
     pub derived: Arc<Histogram>,
-    /// Of data keys that the cache did not have.
+    /// Times to unwrap data keys that the cache did not have.
     pub unwrapped: Arc<Histogram>,
 }
 

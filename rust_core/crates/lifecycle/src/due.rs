@@ -10,7 +10,7 @@ pub struct EntryFacts<'a> {
     pub key: &'a [u8],
     /// Bytes; 0 for a delete marker.
     pub size: u64,
-    /// Of the last modification, or of the initiation of an upload. Milliseconds since the Unix epoch.
+    /// The time of the last modification, or of the initiation of an upload. Milliseconds since the Unix epoch.
     pub modified_ms: u64,
     /// Keys and values. Not asked for if [`Rules::needs_tags`] is false.
     pub tags: &'a [(Bytes, Bytes)],
@@ -79,7 +79,7 @@ impl Rules {
         self.prefixes_of(Rule::expires_versions)
     }
 
-    /// The same for uploads.
+    /// The prefixes of all keys whose uploads may be aborted, likewise.
     pub fn upload_prefixes(&self) -> Vec<&[u8]> {
         self.prefixes_of(|rule| rule.abort_days.is_some())
     }

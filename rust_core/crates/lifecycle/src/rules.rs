@@ -6,9 +6,9 @@
 /// The rules of one bucket.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// In the order of the document.
+    /// Rules in the order of the document.
     rules: Vec<Rule>,
-    /// Those that are enabled, by their prefixes, in ascending order.
+    /// Enabled rules by their prefixes, in ascending order.
     by_prefix: Vec<OfPrefix>,
     /// Keys and values of tags, in ascending order, and enabled rules that ask for them. A rule is here once, with the tag
     /// that the fewest rules ask for.
@@ -73,7 +73,7 @@ impl Rules {
         self.of_key(key).flat_map(|of| &of.untagged).copied()
     }
 
-    /// The same for those with tags.
+    /// The enabled rules with tags whose prefix the key has.
     pub(super) fn tagged_for<'r>(&'r self, key: &'r [u8]) -> impl Iterator<Item = usize> + 'r {
         self.of_key(key).flat_map(|of| &of.tagged).copied()
     }

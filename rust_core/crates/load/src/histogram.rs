@@ -8,7 +8,7 @@ const PRECISION_BITS: u32 = 7;
 /// Counts of values. Minimum, maximum and mean are exact.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// As long as the largest value so far needs.
+    /// Counts, as many as the largest value so far needs.
     buckets: Vec<u64>,
     count: u64,
     sum: u128,

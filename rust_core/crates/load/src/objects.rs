@@ -47,7 +47,7 @@ impl ObjectState {
 #[derive(Debug)]
 pub struct Claim {
     pub number: u32,
-    /// Of the write or the deletion.
+    /// The generation of the write or the deletion.
     pub generation: u32,
 }
 

@@ -54,7 +54,7 @@ pub enum Phase {
 /// The result of one phase, or of several together.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// From the start of the first operation to the end of the last.
+    /// The time from the start of the first operation to the end of the last.
     pub elapsed: Duration,
     /// Processor time of the threads of the load.
     pub cpu: Duration,

@@ -46,9 +46,9 @@ impl fmt::Display for Failure {
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It succeeded and transferred this many bytes of content.
+    /// A success that transferred this many bytes of content.
     Done(u64),
-    /// Its object changed meanwhile, so the response can be neither right nor wrong.
+    /// A response about an object that changed meanwhile, so it can be neither right nor wrong.
     Raced,
     Failed(Failure),
     /// The server reported success, but the response is wrong.

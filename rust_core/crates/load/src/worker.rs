@@ -33,7 +33,7 @@ const SAMPLE: usize = 64;
 
 /// What a client is doing.
 enum Stage {
-    /// It has no more tasks.
+    /// No more tasks.
     Finished,
     Waiting(Instant),
     /// A long body is hashed before its request is sent.

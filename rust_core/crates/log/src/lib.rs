@@ -53,7 +53,7 @@ pub struct LogOptions {
     pub store_id: [u8; 16],
     /// Secret of the store. Without it nobody can forge a commit record.
     pub commit_key: [u8; 32],
-    /// In bytes. A file is larger only if a single batch is.
+    /// Bytes of a file. One is larger only if a single batch is.
     pub file_size: u64,
     /// Whether the store has had a log. Then a missing log is an error.
     pub established: bool,

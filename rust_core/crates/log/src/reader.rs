@@ -28,7 +28,7 @@ const OPEN_FILES_MAX: usize = 256;
 #[derive(Clone)]
 pub struct LogReader {
     inner: Arc<ReaderInner>,
-    /// For the blocks that a read touches.
+    /// Memory for the blocks that a read touches.
     buffers: Arc<Buffers>,
 }
 
@@ -43,7 +43,7 @@ struct ReaderInner {
 
 #[derive(Default)]
 struct OpenFiles {
-    /// By number, with the value of `opened` when the file was opened.
+    /// Files by number, with the value of `opened` when the file was opened.
     files: HashMap<u64, (u64, Arc<OpenLog>)>,
     /// Files opened so far.
     opened: u64,

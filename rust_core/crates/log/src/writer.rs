@@ -27,7 +27,7 @@ pub struct BatchLocation {
 }
 
 impl BatchLocation {
-    /// That of a batch that was read.
+    /// The location of a batch that was read.
     pub fn of(batch: &RecoveredBatch) -> Self {
         let first = batch.records.first().map(|record| codec::in_log_parts(record.at));
         let (file, start) = first.unwrap_or((batch.position.file, batch.position.offset));

@@ -8,7 +8,7 @@ pub enum Kind {
     Counter,
     Gauge,
     Histogram,
-    /// Its labels are the information; the value is always 1.
+    /// A metric whose labels are the information; its value is always 1.
     Info,
 }
 

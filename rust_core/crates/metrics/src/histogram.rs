@@ -165,7 +165,7 @@ impl Histogram {
         other.shown().into_iter().flatten().for_each(|(value, exemplar)| self.show(value, exemplar));
     }
 
-    /// For each bucket the exemplar, with its value in base units. Empty if there is none at all.
+    /// The exemplar of each bucket, with its value in base units. Empty if there is none at all.
     pub(super) fn exemplars(&self) -> Vec<Option<(f64, Exemplar)>> {
         let unit = self.scale.per_unit as f64;
         self.shown().into_iter().map(|shown| shown.map(|(value, exemplar)| (value as f64 / unit, exemplar))).collect()
@@ -181,7 +181,7 @@ impl Histogram {
         })
     }
 
-    /// In base units.
+    /// The sum in base units.
     pub(super) fn sum(&self) -> f64 {
         self.sum.load(Ordering::Relaxed) as f64 / self.scale.per_unit as f64
     }

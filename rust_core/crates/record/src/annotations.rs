@@ -21,7 +21,7 @@ pub struct Annotation {
     /// Milliseconds since the Unix epoch.
     pub modified_ms: u64,
     pub md5: [u8; 16],
-    /// Of the text.
+    /// The checksum of the text.
     pub checksum: Option<Checksum>,
     /// Where the text is. Never a segment.
     pub text: Extent,
@@ -67,7 +67,7 @@ impl Annotations {
         self.position(name).ok().map(|at| &self.as_slice()[at])
     }
 
-    /// With this annotation, in place of one of the same name. `None` if there are too many.
+    /// The annotations with this one, in place of one of the same name. `None` if there are too many.
     pub fn with(&self, annotation: Annotation) -> Option<Self> {
         let mut list = self.as_slice().to_vec();
         match self.position(&annotation.name) {

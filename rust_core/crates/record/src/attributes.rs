@@ -13,17 +13,17 @@ pub struct Attributes {
     /// Keys and values, in the order sent; no key twice.
     pub tags: Vec<(Bytes, Bytes)>,
     pub retention: Option<Retention>,
-    /// On or off; `None` if there never was one.
+    /// The legal hold, on or off; `None` if there never was one.
     pub legal_hold: Option<bool>,
     pub annotations: Annotations,
     /// How its content is encrypted at rest, if it is. Then all its blobs are sealed.
     pub encryption: Option<Encryption>,
-    /// Its access control list, in the form in which S3 answers it. `None` for most: the owner of the bucket owns the
+    /// The access control list, in the form in which S3 answers it. `None` for most: the owner of the bucket owns the
     /// version, and nobody else is given anything.
     pub acl: Option<Bytes>,
 }
 
-/// Whose keys encrypt content.
+/// The keys that encrypt content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encryption {
     /// Keys of the server (SSE-S3).
@@ -44,7 +44,7 @@ pub struct NamedKey {
     pub bucket_key: bool,
 }
 
-/// By what the key of a customer is recognised.
+/// The check by which the key of a customer is recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyCheck {
     pub salt: [u8; 16],
@@ -92,7 +92,7 @@ pub enum RetentionMode {
 /// The Object Lock configuration of a bucket that has it enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectLock {
-    /// For new versions that state no retention of their own.
+    /// The retention of new versions that state none of their own.
     pub default: Option<DefaultRetention>,
 }
 

@@ -28,6 +28,6 @@ pub struct RequestCause {
 
 /// How [`Cause::Lifecycle`] is stored: under a code that no operation has.
 pub(super) const LIFECYCLE: RequestCause = RequestCause { operation: NonZeroU8::MAX, request: 0, principal: [0; 32] };
-/// The same for [`Cause::Sealing`].
+/// How [`Cause::Sealing`] is stored, likewise.
 pub(super) const SEALING: RequestCause =
     RequestCause { operation: NonZeroU8::new(254).unwrap(), request: 0, principal: [0; 32] };

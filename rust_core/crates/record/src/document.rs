@@ -17,7 +17,7 @@ pub enum DocumentKind {
     Logging = 11,
     /// No S3 operation reads or writes it.
     Quota = 12,
-    /// As JSON. The others are XML.
+    /// The bucket policy, as JSON. The others are XML.
     Policy = 13,
     Acl = 14,
 }

@@ -8,7 +8,7 @@ pub type Sequence = u64;
 /// A run of an object's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// At most `INLINE_MAX` bytes, which are not shared.
+    /// Content of at most `INLINE_MAX` bytes, which is not shared.
     Inline(Bytes),
     /// `length` bytes of a blob from `start` on.
     Blob { blob: Sequence, start: u32, length: u32 },

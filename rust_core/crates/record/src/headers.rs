@@ -21,7 +21,7 @@ pub struct ObjectHeaders {
     pub storage_class: Option<Bytes>,
     /// `x-amz-meta-` names without the prefix, lower case, in the order sent.
     pub user: Vec<(Bytes, Bytes)>,
-    /// The others, if they are sealed. Then they are absent here.
+    /// All other headers, if they are sealed. Then they are absent here.
     pub sealed: Option<Box<SealedHeaders>>,
 }
 

@@ -86,7 +86,7 @@ pub const MANIFEST_EXTENTS_MAX: usize = 64;
 pub struct CompletedPart {
     pub number: u16,
     pub size: u64,
-    /// In the object's checksum algorithm, when the upload had one.
+    /// The checksum in the object's algorithm, when the upload had one.
     pub checksum: Option<Checksum>,
 }
 
@@ -102,7 +102,8 @@ pub struct Version {
     pub modified_ms: u64,
     pub size: u64,
     pub etag: Etag,
-    /// Of the whole content, if the upload declared it or the bucket requires it. Instant uploads find content by it.
+    /// The SHA-256 of the whole content, if the upload declared it or the bucket requires it. Instant uploads find
+    /// content by it.
     pub sha256: Option<[u8; 32]>,
     pub checksum: Option<ObjectChecksum>,
     pub headers: ObjectHeaders,
@@ -193,7 +194,7 @@ pub enum RefLevel {
 impl RefLevel {
     const ALL: [Self; 3] = [Self::Off, Self::Full, Self::Fast];
 
-    /// As settings and headers write it.
+    /// The name as settings and headers write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -216,12 +217,12 @@ impl RefLevel {
 pub enum Chunking {
     /// Into chunks of the same size.
     Fixed,
-    /// At content-defined boundaries (FastCDC), so that an insertion does not move later boundaries.
+    /// Chunks that end at content-defined boundaries (FastCDC), so that an insertion does not move later boundaries.
     ContentDefined,
 }
 
 impl Chunking {
-    /// As settings and headers write it.
+    /// The name as settings and headers write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
@@ -253,7 +254,7 @@ pub enum Durability {
 impl Durability {
     const ALL: [Self; 4] = [Self::UnsafeNone, Self::Buffered, Self::Interval, Self::Sync];
 
-    /// As settings and headers write it.
+    /// The name as settings and headers write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::UnsafeNone => "unsafe-none",
@@ -275,7 +276,7 @@ pub struct Upload {
     pub key: Bytes,
     pub initiated_ms: u64,
     pub headers: ObjectHeaders,
-    /// Of the object to be.
+    /// The attributes of the object to be.
     pub attributes: Attributes,
     /// If the client chose one.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
@@ -317,7 +318,7 @@ pub enum Record {
         fingerprint: Fingerprint,
         /// Later bodies with the same fingerprint may name this blob.
         shared: bool,
-        /// As stored. If the content is sealed, its authentication tags and this seal follow it.
+        /// The bytes as stored. If the content is sealed, its authentication tags and this seal follow it.
         bytes: Bytes,
         /// `Some` if the content is sealed.
         seal: Option<Seal>,
@@ -434,7 +435,7 @@ pub struct ChunkMove {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentMove {
     pub blob: Sequence,
-    /// In the file that the record names.
+    /// The location in the file that the record names.
     pub to: LogLocation,
 }
 

@@ -18,9 +18,9 @@ pub enum BucketRole {
 /// The meaning of the versions in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerKind {
-    /// From before versioning: a key has one version, and a delete marker hides the key in the layers below.
+    /// A layer from before versioning: a key has one version, and a delete marker hides the key in the layers below.
     Single,
-    /// Of a bucket with versioning: a key has a history, which goes on in the layers below.
+    /// A layer of a bucket with versioning: a key has a history, which goes on in the layers below.
     History,
     /// See [`BucketRole::Amendments`].
     Amendments,

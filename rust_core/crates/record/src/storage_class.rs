@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorageClass(u8);
 
-/// By their codes, from 1 on. The index has codes, so they never change.
+/// Names by their codes, from 1 on. The index has codes, so they never change.
 const NAMES: [&str; 7] =
     ["REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE", "GLACIER_IR"];
 

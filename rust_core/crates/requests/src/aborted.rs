@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use orcas_record::{BucketId, UploadId};
 
-/// In memory: after a start of the server there are none.
+/// Aborted uploads, in memory: after a start of the server there are none.
 #[derive(Default)]
 pub struct Aborted {
     /// The id, and a hash of bucket and key. Looked through only for an id that is not known otherwise.

@@ -116,7 +116,7 @@ impl ExpectedAnswer {
         self.0.update(bytes);
     }
 
-    /// In constant time.
+    /// Compares in constant time.
     pub fn is(self, given: &[u8; 32]) -> bool {
         let right: [u8; 32] = self.0.finalize().into();
         blake3::Hash::from_bytes(right) == blake3::Hash::from_bytes(*given)

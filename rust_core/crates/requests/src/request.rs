@@ -229,7 +229,7 @@ pub struct Arrival<'a> {
     pub services: &'a Arc<Services>,
     /// The receiver of the answer.
     pub responder: &'a Arc<dyn Responder>,
-    /// For the answer.
+    /// Lines about CORS for the answer.
     pub cors: &'a CorsLines,
 }
 
@@ -243,7 +243,8 @@ pub struct TypedRequest<O> {
     pub input: O,
     name: Name,
     pub requester: Arc<Requester>,
-    /// For the access decision on what the sender may know of what does not exist. Root may know everything, and pages tell everybody.
+    /// The check for the access decision on what the sender may know of what does not exist. Root may know everything,
+    /// and pages tell everybody.
     missing: Option<Box<MissingCheck>>,
     note: Option<Box<Note>>,
     audited: Option<Box<Audited>>,

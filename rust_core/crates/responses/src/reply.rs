@@ -45,7 +45,7 @@ pub trait InProgress: Send + Sync {
     /// The slot of its answer.
     fn slot(&self) -> u32;
 
-    /// Its answer is for this slot from now on.
+    /// Sets the slot that the answer is for from now on.
     fn set_slot(&self, slot: u32);
 
     /// Hands `intent` to the engine; the completion with the answer follows.

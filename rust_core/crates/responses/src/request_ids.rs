@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::response::Envelope;
 
 pub struct RequestIds {
-    /// Of this process, for `x-amz-id-2`.
+    /// The id of this process, for `x-amz-id-2`.
     pub host_id: Arc<str>,
     next: AtomicU64,
     mask: u64,

@@ -26,7 +26,7 @@ pub struct Response {
     pub body: ResponseBody,
     /// The connection ends after it.
     pub closes: bool,
-    /// For the log, if this is an error that is logged.
+    /// The error for the log, if it is one that is logged.
     pub error: Option<Box<ErrorNote>>,
     pub request_id: [u8; 16],
     /// If this is an error.
@@ -47,7 +47,7 @@ pub struct ErrorNote {
 }
 
 pub enum ResponseBody {
-    /// Also the body of every HEAD, whatever Content-Length says.
+    /// No body; also that of every HEAD, whatever Content-Length says.
     Empty,
     Bytes(Buffer),
     Pieces(Arc<Download>),

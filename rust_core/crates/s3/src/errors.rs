@@ -200,7 +200,7 @@ pub struct S3Error {
     pub allowed: Option<Box<str>>,
     /// Seconds until another attempt may succeed, for the header `Retry-After`.
     pub retry_after: Option<u32>,
-    /// For the log of the server only: no answer has it.
+    /// Words for the log of the server only: no answer has them.
     pub private: Option<Box<str>>,
 }
 

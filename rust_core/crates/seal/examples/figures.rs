@@ -115,7 +115,7 @@ fn prepared(
     least.as_nanos() as f64 / f64::from(BLOBS)
 }
 
-/// The same cipher over one message, without anything else, beside a sealed blob.
+/// The cipher over one message, without anything else, beside a sealed blob.
 fn library(data_key: &DataKey, algorithm: Algorithm) {
     let ring = match algorithm {
         Algorithm::Aes256Gcm => &AES_256_GCM,

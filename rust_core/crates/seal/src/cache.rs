@@ -22,7 +22,7 @@ pub struct CacheCounts {
 /// How much a cache keeps, and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
-    /// At least one.
+    /// Most entries: at least one.
     pub entries: usize,
     pub lifetime_ms: u64,
 }

@@ -24,7 +24,7 @@ pub enum Error {
     UnknownKey { id: KeyId },
     #[error("key {id} is disabled")]
     KeyDisabled { id: KeyId },
-    /// Its destruction is scheduled; it can still be cancelled.
+    /// A key whose destruction is scheduled; that can still be cancelled.
     #[error("key {id} is about to be destroyed")]
     KeyPendingDestruction { id: KeyId },
     #[error("key {id} was destroyed")]

@@ -24,7 +24,7 @@ pub struct SealId(pub [u8; SEAL_ID_LENGTH]);
 pub struct KeyId(pub [u8; 16]);
 
 impl KeyId {
-    /// From 16 random bytes, of which six bits are those of a UUID of version 4.
+    /// An id of 16 random bytes, of which six bits are those of a UUID of version 4.
     pub fn from_random(mut bytes: [u8; 16]) -> Self {
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;

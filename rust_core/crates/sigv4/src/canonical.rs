@@ -97,7 +97,8 @@ impl CanonicalQuery {
         self.text == other.text
     }
 
-    /// The same with the values of a name in the order of the request, if a name occurs twice: minio-go sorts only names.
+    /// The canonical request with the values of a name in the order of the request, if a name occurs twice: minio-go
+    /// sorts only names.
     pub(super) fn in_request_order(&self) -> Option<Self> {
         let name = |pair: &Pair| &self.text[pair.start..pair.equals];
         self.pairs.windows(2).any(|two| name(&two[0]) == name(&two[1])).then(|| {

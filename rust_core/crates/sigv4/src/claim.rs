@@ -45,7 +45,7 @@ pub(super) struct Claim<'a> {
 pub(super) enum Claimed<'a> {
     Nobody,
     VersionFour(Claim<'a>),
-    /// In the query; `version_two` parses it.
+    /// A claim in the query; `version_two` parses it.
     VersionTwo,
 }
 

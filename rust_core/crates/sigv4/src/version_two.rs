@@ -94,7 +94,7 @@ struct Claim {
     access_key: String,
     /// Seconds since 1970.
     expires_s: i64,
-    /// As it was signed.
+    /// The expiry as it was signed.
     expires: Vec<u8>,
     signature: [u8; 20],
 }

@@ -31,14 +31,14 @@ pub struct Ballast {
     held: AtomicU64,
     /// Whoever changes the file. Not a lock of `orcas_base::sync`: what a scheduler drives has no ballast.
     changing: Mutex<()>,
-    /// There was no room for something, and it is not whole again.
+    /// Whether there was no room for something, and the ballast is not whole again.
     short: AtomicBool,
     /// The ballast could not grow, for another reason than a full disk. Reported once, until it grows.
     failing: AtomicBool,
 }
 
 impl Ballast {
-    /// For a store in which nothing is written.
+    /// No ballast, for a store in which nothing is written.
     pub fn none(fs: Arc<dyn FileSystem>, data: &Path) -> Self {
         Self {
             fs,

@@ -96,7 +96,7 @@ impl StoreKeys {
         (self.store_id, self.commit_key, self.scope_key) == (other.store_id, other.commit_key, other.scope_key)
     }
 
-    /// Of a store that has lost them: nothing can be verified with these, nor made.
+    /// The keys of a store that has lost its own: nothing can be verified with these, nor made.
     pub fn lost(store_id: [u8; 16]) -> Self {
         Self { store_id, ..Self::blank() }
     }

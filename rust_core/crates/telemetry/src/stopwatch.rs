@@ -7,7 +7,7 @@ use orcas_base::verifying::with_time;
 use orcas_engine::RoundTimes;
 use parking_lot::Mutex;
 
-/// In the order in which a request takes them.
+/// Steps in the order in which a request takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Until its change was handed to the committer: digests, and for a large body the sync of its chunks.
@@ -26,7 +26,7 @@ pub enum Step {
     Publish,
     /// The object was looked up in memory or in the index.
     Lookup,
-    /// Its bytes were read. Of a body in several pieces, the sum of all.
+    /// The bytes of the body were read. Of a body in several pieces, the sum of all.
     Read,
     /// Their checksums were compared, or what was sealed opened and its tags compared. The sum as well.
     Verify,
@@ -57,7 +57,7 @@ pub struct StepTime {
     pub step: Step,
     /// The first time.
     pub began: Instant,
-    /// In all.
+    /// The time that it took in all.
     pub took: Duration,
 }
 

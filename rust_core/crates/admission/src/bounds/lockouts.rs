@@ -22,7 +22,7 @@ const FORGOTTEN_MS: i64 = 3_600_000;
 pub struct LockoutOptions {
     /// Wrong signatures of an address within a minute; zero locks nobody out.
     pub failures: u32,
-    /// Also addresses of this machine.
+    /// Whether addresses of this machine are locked out, too.
     pub loopback: bool,
     /// Addresses and networks that are never locked out, such as `10.0.0.0/8`.
     pub spared: Vec<String>,

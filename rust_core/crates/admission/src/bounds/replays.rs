@@ -18,7 +18,7 @@ const ORDERS_MAX: usize = 16_384;
 pub struct Replays(Mutex<Taken>);
 
 struct Taken {
-    /// In the order of their dates.
+    /// Orders by their dates.
     orders: BTreeSet<Stamp>,
     /// When the server started, or to when the clock was set back since.
     began_ms: i64,

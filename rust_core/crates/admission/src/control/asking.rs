@@ -37,7 +37,7 @@ pub struct AccessQuestion {
     pub resource: String,
     /// Keys of conditions.
     pub context: HashMap<String, Vec<String>>,
-    /// In place of the policy that the bucket has. Empty: as if it had none.
+    /// The policy in place of that of the bucket. Empty: as if it had none.
     pub bucket_policy: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub struct Asking<'a> {
 }
 
 impl AdminCaller {
-    /// With the policies of this moment.
+    /// A question that the policies of this moment answer.
     pub fn asks<'a>(&'a self, access: &'a AccessControl) -> Asking<'a> {
         Asking { caller: self, access, identities: access.identities() }
     }

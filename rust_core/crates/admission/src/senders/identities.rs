@@ -92,7 +92,7 @@ impl Requester {
         self.access_key.is_empty()
     }
 
-    /// As logs name it: the root user of an account by the canonical id, others by their ARN.
+    /// The name in logs: that of the root user of an account is the canonical id, that of others their ARN.
     pub fn log_name(&self) -> &str {
         match self.identity.principal.kind {
             Kind::Root | Kind::Anonymous => &self.owner,
@@ -151,12 +151,12 @@ struct AccessKey {
 #[derive(Clone, Debug)]
 pub struct Identities {
     keys: HashMap<Arc<str>, Arc<AccessKey>>,
-    /// By ARN.
+    /// Identities by their ARNs.
     identities: HashMap<Arc<str>, Arc<Identity>>,
     policies: HashMap<Arc<str>, Arc<Policy>>,
     /// Canonical ids by number.
     accounts: HashMap<Arc<str>, Arc<str>>,
-    /// By ARN or access key.
+    /// Limits by ARN or access key.
     limits: HashMap<Arc<str>, Arc<Limit>>,
     /// Numbers by canonical id.
     numbers: HashMap<Arc<str>, Arc<str>>,
@@ -228,7 +228,7 @@ impl Identities {
         self.clone().with(rows, removed, self.generation + 1)
     }
 
-    /// The same with these keys, which open the tokens of sessions.
+    /// These identities with other keys, which open the tokens of sessions.
     pub fn with_session_keys(&self, keys: Vec<([u8; 8], Secret)>) -> Self {
         Self { sessions: Tokens::new(keys), ..self.clone() }
     }
@@ -475,7 +475,7 @@ impl Identities {
         }
     }
 
-    /// The same for a request that was verified at this time.
+    /// The signer of a request that was verified at this time.
     pub fn signer(&self, access_key: &str, now_ms: i64) -> Option<&Arc<Requester>> {
         if let Some(known) = self.active(access_key) {
             known.used_ms.store(now_ms, Ordering::Relaxed);

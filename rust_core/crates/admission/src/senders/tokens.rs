@@ -34,7 +34,7 @@ pub struct Claims {
     /// ARNs and access keys of those who have asked for it, and for what they have asked with: their limits are its own.
     #[serde(default)]
     pub limited: Vec<String>,
-    /// Who it is, where that is not the user itself.
+    /// The ARN of the session, where that is not the user itself.
     pub arn: Option<String>,
     /// `aws:userid`
     pub user_id: String,

@@ -41,7 +41,7 @@ pub type UploadEntry = Arc<Upload>;
 pub struct ListParts {
     pub upload: UploadId,
     pub after: u16,
-    /// At most 1,000.
+    /// Most parts of a page: 1,000 or fewer.
     pub max_parts: usize,
 }
 

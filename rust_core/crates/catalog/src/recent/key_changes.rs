@@ -54,7 +54,7 @@ struct Update {
 /// The current version of a key, by its changes.
 pub enum Current<'a> {
     Object(&'a Arc<Object>),
-    /// There is none, or it is a delete marker.
+    /// No version, or a delete marker.
     None,
     /// The index knows, once the changes are taken into account.
     Below,

@@ -14,7 +14,7 @@ pub(super) enum Vectors {
     None,
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// The same, with instructions for rotations and functions of three words, and with more registers.
+    /// AVX-512: instructions for rotations and functions of three words, and with more registers.
     #[cfg(target_arch = "x86_64")]
     Avx512,
 }

@@ -25,7 +25,7 @@ pub(super) fn avx2<const GROUPS: usize>(lanes: &mut [Lane<'_>], count: usize) {
     side_by_side(lanes, count, |states: &mut States<GROUPS>, runs| unsafe { with_avx2(states, runs, count) });
 }
 
-/// The same with AVX-512F and AVX-512VL.
+/// Hashes the messages as [`avx2`] does, with AVX-512F and AVX-512VL.
 pub(super) fn avx512<const GROUPS: usize>(lanes: &mut [Lane<'_>], count: usize) {
     assert!(is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl"));
     // SAFETY: the assertion checks the features that the function needs.

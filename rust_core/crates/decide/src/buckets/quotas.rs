@@ -30,7 +30,8 @@ impl Quota {
         *self == Self::default()
     }
 
-    /// As the document of a bucket: the two numbers, or `-` for those that are not limited. Empty without a limit.
+    /// The quota as the document of a bucket: the two numbers, or `-` for those that are not limited. Empty without a
+    /// limit.
     pub fn to_document(&self) -> String {
         let word = |limit: Option<u64>| limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string());
         if self.is_none() { String::new() } else { format!("{} {}", word(self.bytes), word(self.versions)) }

@@ -59,7 +59,7 @@ struct Deletion<'a> {
     view: &'a dyn View,
     context: &'a Context,
     bucket: &'a Bucket,
-    /// By key and version, what earlier entries left of it: nothing, or a delete marker.
+    /// What earlier entries left, by key and version: nothing, or a delete marker.
     touched: HashMap<(Bytes, VersionId), Left>,
     /// The key of the last condition and its object. One that is behind many that are gone is not looked for again.
     current: Option<(Bytes, Option<Arc<Object>>)>,

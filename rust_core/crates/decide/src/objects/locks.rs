@@ -5,7 +5,7 @@ use crate::outcome::Refusal;
 use orcas_record::{Attributes, Bucket, DefaultRetention, Period, Retention, RetentionMode, Version};
 
 const DAY_MS: u64 = 86_400_000;
-/// As S3 counts.
+/// Days of a year, as S3 counts.
 const DAYS_PER_YEAR: u64 = 365;
 
 /// Whether `attributes` may be given to an object of this bucket.

@@ -23,7 +23,7 @@ pub(crate) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<
     put_with(view, context, Draft::new(context.next_sequence), put)
 }
 
-/// The same with what its attributes name in the draft already.
+/// Stores a version whose attributes name what is in the draft already.
 pub(crate) fn put_with(
     view: &dyn View,
     context: &Context,

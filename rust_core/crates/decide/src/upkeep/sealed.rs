@@ -38,7 +38,7 @@ pub struct SealVersion {
 #[derive(Clone, Debug)]
 pub struct SealedContent {
     pub extents: Vec<SealedExtent>,
-    /// As they were found, and the blob of each text.
+    /// The annotations as they were found, and the blob of each text.
     pub annotations: Annotations,
     pub texts: Vec<usize>,
     /// The headers of the version, sealed. Nothing changes headers but a new version.
@@ -57,7 +57,7 @@ pub struct SealUpload {
 
 #[derive(Clone, Debug)]
 pub struct SealPart {
-    /// As it was found.
+    /// The part as it was found.
     pub part: Arc<Part>,
     pub extents: Vec<SealedExtent>,
 }

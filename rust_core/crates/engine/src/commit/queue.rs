@@ -74,7 +74,7 @@ impl Submitted {
 
 #[derive(Default)]
 struct Intents {
-    /// With the time of the push, on the monotonic clock.
+    /// Submissions that wait, with the time of the push, on the monotonic clock.
     waiting: VecDeque<(Duration, Submitted)>,
     /// Mutations that were ever pushed, without those of maintenance.
     submitted: u64,

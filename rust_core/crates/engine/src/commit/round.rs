@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-/// On the clock of the engine ([`crate::Handle::monotonic`]). What the round did not do, or not yet, is missing.
+/// Times of a round, on the clock of the engine ([`crate::Handle::monotonic`]). What the round did not do, or not yet,
+/// is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundTimes {
     /// Since when the committer waited for the index before it took the intents.

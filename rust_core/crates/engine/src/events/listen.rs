@@ -75,7 +75,7 @@ impl Handle {
         Place::after(self.shared.events.reached())
     }
 
-    /// To be told of events from now on. Once.
+    /// Hands events to the sink from now on. To be called once.
     pub fn on_events(&self, sink: Arc<dyn EventSink>) {
         let _ = self.shared.events.sink.set(sink);
     }

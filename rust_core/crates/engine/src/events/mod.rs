@@ -23,7 +23,7 @@ pub use sink::EventSink;
 /// How events are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct EventOptions {
-    /// In milliseconds.
+    /// How long events are kept, in milliseconds.
     pub retention_ms: u64,
     /// Bytes of the journal.
     pub max_bytes: u64,

@@ -64,7 +64,7 @@ impl Condition {
         }
     }
 
-    /// For everybody; names no path.
+    /// The reason for everybody; it names no path.
     pub fn reason(&self) -> Option<String> {
         match self {
             Self::Ok => None,
@@ -74,7 +74,7 @@ impl Condition {
         }
     }
 
-    /// For the operator, with what only the operator should know.
+    /// The detail for the operator, with what only the operator should know.
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::ReadOnly(cause) | Self::Damaged(cause) => Some(cause.to_string()),

@@ -32,7 +32,7 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// From now on reads only, until the store is opened again. The first cause counts.
+    /// Lets the store be read only from now on, until it is opened again. The first cause counts.
     pub fn stop_writing(&self, cause: StoreFault) {
         self.stop.lock().get_or_insert(cause);
         self.stopped.store(true, Ordering::Release);

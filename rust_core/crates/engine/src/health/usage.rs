@@ -42,7 +42,7 @@ pub struct FilesUsage {
     pub log_allocated: u64,
     pub packs: u64,
     pub pack_bytes: u64,
-    /// Without the holes.
+    /// Bytes of packs on the disk, without the holes.
     pub pack_allocated: u64,
     pub index_bytes: u64,
     pub index_wal_bytes: u64,
@@ -51,7 +51,7 @@ pub struct FilesUsage {
 #[derive(Clone, Debug)]
 pub struct Usage {
     pub store_id: [u8; 16],
-    /// In byte order of their names.
+    /// Buckets in byte order of their names.
     pub buckets: Vec<BucketUsage>,
     pub totals: Totals,
     pub files: FilesUsage,

@@ -63,7 +63,7 @@ struct Sweep<'a> {
     since_ms: u64,
     report: AbandonedReport,
     pace: Pace,
-    /// By the last abortion.
+    /// The time that the last abortion took.
     took: Duration,
     /// The first of what could not be read.
     unreadable: Option<Error>,

@@ -29,7 +29,7 @@ pub(crate) struct Pace {
     seen: Option<u64>,
     /// The mutations of this run among them.
     own: u64,
-    /// On the monotonic clock.
+    /// The end of the busy time, on the monotonic clock.
     busy_until: Duration,
 }
 

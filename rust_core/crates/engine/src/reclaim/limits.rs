@@ -22,6 +22,6 @@ pub enum Step {
     Idle,
     /// Bytes were read or written, or something was submitted.
     Worked { bytes: u64 },
-    /// For a commit, the index or a reader.
+    /// Waiting for a commit, the index or a reader.
     Waiting,
 }

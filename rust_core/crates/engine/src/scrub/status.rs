@@ -46,7 +46,7 @@ struct Passes {
     done_bytes: u64,
     total_bytes: u64,
     position: String,
-    /// By place, with the pass that found it last.
+    /// Damage by place, with the pass that found it last.
     damaged: BTreeMap<String, (u64, ScrubDamage)>,
     unlisted: u64,
     failed: Option<String>,

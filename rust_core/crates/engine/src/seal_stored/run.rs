@@ -106,7 +106,7 @@ pub(super) struct Run<'a> {
     pub(super) progress: &'a SealProgress,
     pub(super) report: SealReport,
     pub(super) pace: Pace,
-    /// By the last batch.
+    /// The time that the last batch took.
     took: Duration,
     /// The bytes that had been stored again when the space of what they replaced was last given back.
     reclaimed_at: u64,

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 pub const HANDSHAKE: u8 = 0x16;
 /// HTTP/2, as the two negotiate it.
 pub const HTTP_2: &[u8] = b"h2";
-/// In this protocol, a CA asks whether the server has the challenge that it was given (TLS-ALPN-01, RFC 8737).
+/// The protocol in which a CA asks whether the server has the challenge that it was given (TLS-ALPN-01, RFC 8737).
 pub const CHALLENGE: &[u8] = b"acme-tls/1";
 const HANDSHAKES_MAX: usize = 1024;
 
@@ -45,14 +45,14 @@ pub struct Certificate {
 #[derive(Default)]
 pub struct Tls {
     config: RwLock<Option<Arc<ServerConfig>>>,
-    /// For those who ask for a challenge, while there are any.
+    /// The configuration for those who ask for a challenge, while there are any.
     challenges: RwLock<Option<Arc<ServerConfig>>>,
     handshakes: Mutex<Handshakes>,
 }
 
 #[derive(Default)]
 struct Handshakes {
-    /// By their order. To drop one ends it.
+    /// Handshakes by their order. To drop one ends it.
     under_way: BTreeMap<u64, oneshot::Sender<()>>,
     next: u64,
 }

@@ -368,7 +368,7 @@ impl Census<'_> {
     }
 }
 
-/// Whose manifest it is.
+/// The holder of a manifest.
 struct Holder {
     bucket: BucketId,
     part: Option<u16>,

@@ -144,7 +144,7 @@ fn merge(tables: &Tables, theirs: &mut RowStream, ours: &mut RowStream, visit: &
     }
 }
 
-/// By table, then by the columns of the key: numbers as numbers, bytes as `each_row` writes them.
+/// The order of rows: by table, then by the columns of the key, numbers as numbers, bytes as `each_row` writes them.
 fn order(tables: &Tables, one: &IndexRow, other: &IndexRow) -> Ordering {
     let of = |row: &IndexRow| tables.orders.get(row.0).copied().unwrap_or_default();
     let ((table, columns), (other_table, _)) = (of(one), of(other));

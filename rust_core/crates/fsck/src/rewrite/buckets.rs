@@ -13,16 +13,16 @@ use orcas_record::{Bucket, BucketId, BucketRole, Record, Sequence};
 #[derive(Default)]
 pub struct KnownBuckets {
     created: BTreeSet<BucketId>,
-    /// Those of them that were layers from the start.
+    /// Buckets that were layers from the start.
     layers: BTreeSet<BucketId>,
     deleted: BTreeSet<BucketId>,
-    /// Those that a record puts something into or changes.
+    /// Buckets that a record puts something into or changes.
     used: BTreeSet<BucketId>,
-    /// Of the versions that were put into them.
+    /// Traces of the versions that were put into the buckets.
     traces: BTreeMap<BucketId, Traces>,
-    /// As the last record shows them, with its sequence.
+    /// Buckets as the last record shows them, with its sequence.
     last: BTreeMap<BucketId, (Sequence, Bucket)>,
-    /// Who had a name last.
+    /// The bucket that had each name last.
     names: BTreeMap<Bytes, BucketId>,
     /// Buckets whose name a later record gives to another one, with the sequence of that: a record that deleted or
     /// renamed them is lost.

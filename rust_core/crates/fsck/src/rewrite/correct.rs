@@ -32,7 +32,7 @@ pub struct Corrections {
     pub records: Vec<Record>,
     pub losses: Vec<Loss>,
     pub losses_total: u64,
-    /// As in [`super::GivenUp`].
+    /// Legal holds, as in [`super::GivenUp`].
     pub held: Vec<(String, u64)>,
     /// The names of buckets that were made up for layers.
     pub buckets: Vec<String>,

@@ -20,9 +20,9 @@ use orcas_record::{
 /// The last records that are lost and may have locked a version, or 0.
 #[derive(Clone, Copy, Default)]
 pub struct LostLocks {
-    /// That of any version.
+    /// The last lost update of any version.
     pub updates: Sequence,
-    /// That of a version in a layer, by an amendment of it.
+    /// The last lost amendment of a version in a layer.
     pub amendments: Sequence,
 }
 
@@ -36,7 +36,7 @@ pub struct Locks {
     locked: BTreeSet<BucketId>,
     /// Buckets with Object Lock, and their layers.
     lockable: BTreeSet<BucketId>,
-    /// Of those, the layers that have amendments above them or are amendments.
+    /// Lockable layers that have amendments above them or are amendments.
     amended: BTreeSet<BucketId>,
     /// Versions that got a legal hold.
     held: BTreeMap<BucketId, u64>,

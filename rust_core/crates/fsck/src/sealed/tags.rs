@@ -214,7 +214,7 @@ pub(crate) struct Opening {
     key: Option<BlobKey>,
     /// Bytes of content.
     length: u32,
-    /// Of those, the ones that were not seen yet.
+    /// Blobs of the data key that were not seen yet.
     left: u32,
     tags: Vec<AuthTag>,
     block: Vec<u8>,

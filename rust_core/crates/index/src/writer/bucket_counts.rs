@@ -57,7 +57,7 @@ pub(crate) fn all_counts(conn: &Connection) -> Result<HashMap<BucketId, Counts>>
     Ok(all)
 }
 
-/// From the first five columns.
+/// The counts in the first five columns of a row.
 fn counts_of(row: &Row<'_>) -> Result<Counts> {
     Ok(Counts {
         objects: loaded_int(row.get(0)?)?,

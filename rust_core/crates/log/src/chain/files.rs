@@ -73,7 +73,7 @@ pub enum Continuation {
     Yes,
     /// The end of the copy is within a run of files that was compacted.
     Unknown,
-    /// It is older than the copy, or has other batches.
+    /// A log that is older than the copy, or has other batches.
     No,
 }
 
@@ -122,7 +122,7 @@ impl LogFiles {
         Self { inner: Arc::new(FilesInner { directory, spares, reader, chain }) }
     }
 
-    /// In the order of the chain; not the file that is being written.
+    /// The closed files in the order of the chain; not the file that is being written.
     pub fn closed(&self) -> Vec<ClosedLog> {
         self.inner.chain.lock().links.iter().map(ClosedLog::from).collect()
     }

@@ -108,7 +108,7 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Without the checksum, which depends on the offset.
+    /// The header without the checksum, which depends on the offset.
     pub fn encode(&self) -> [u8; FRAME_HEADER] {
         let mut out = [0; FRAME_HEADER];
         out[4] = self.kind;

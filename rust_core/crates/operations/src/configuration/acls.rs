@@ -209,7 +209,7 @@ fn asked_acl(
     }
 }
 
-/// As clients see it.
+/// The list as clients see it.
 fn shown_acl(access: &AccessControl, acl: &Acl) -> Vec<u8> {
     let identities = access.identities();
     acl.document(&|id| identities.owner_name(id).map(str::to_owned))

@@ -24,7 +24,7 @@ impl Operation for GetBucketLifecycle {
         context.bucket().map(Self)
     }
 
-    /// On a worker: a document may be long.
+    /// Begins on a worker: a document may be long.
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         request.on_worker(|request| {
             let bucket = &request.input.0;

@@ -58,7 +58,7 @@ impl Operation for UploadPartCopy {
 }
 
 impl UploadPartCopy {
-    /// Its digests may have to be computed from the source.
+    /// Copies a part, whose digests may have to be computed from the source.
     async fn copy_part(request: &TypedRequest<Self>) -> Result<Response, Problem> {
         let UploadPartCopy { source, bucket, key, upload, number, range, sent_key, source_key, is_sigv4 } =
             &request.input;

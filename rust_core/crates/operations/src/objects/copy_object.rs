@@ -116,7 +116,7 @@ fn copy_attributes(sent: &Headers<'_>) -> Result<CopyAttributes, S3Error> {
 }
 
 impl CopyObject {
-    /// Its digests may have to be computed from the source.
+    /// Copies an object, whose digests may have to be computed from the source.
     async fn copy(request: &TypedRequest<Self>) -> Result<Response, Problem> {
         let CopyObject { source, bucket, key, condition, headers, attributes, algorithm, chosen, source_key, .. } =
             &request.input;

@@ -29,7 +29,7 @@ pub struct DeleteObjects {
     /// The bucket and `x-amz-bypass-governance-retention`. An error only counts once something may be deleted: who may
     /// delete nothing learns nothing about the bucket.
     checked: Result<(Arc<Bucket>, bool), Problem>,
-    /// For the access decisions on each entry. Root needs none.
+    /// Circumstances for the access decisions on each entry. Root needs none.
     asked: Option<Box<KeptCircumstances>>,
     /// Set once the document is read.
     plan: OnceLock<Plan>,

@@ -49,7 +49,7 @@ pub struct GetObject {
     is_sigv4: bool,
     /// Whoever asks may know what the object contains, but neither its tags nor its lock.
     public: bool,
-    /// Its URL has the origin of the server, and not one of its bucket.
+    /// Whether the URL has the origin of the server, and not one of its bucket.
     shares_origin: bool,
 }
 
@@ -169,7 +169,7 @@ impl Operation for GetObject {
 struct Selection {
     /// First and last byte of a 206.
     range: Option<(u64, u64)>,
-    /// Of exactly what is sent.
+    /// The checksum of exactly what is sent.
     checksum: Option<ObjectChecksum>,
     parts_count: Option<u16>,
 }

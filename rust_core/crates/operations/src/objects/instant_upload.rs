@@ -79,7 +79,7 @@ impl Operation for InstantUpload {
         Ok(upload)
     }
 
-    /// On a worker: what is stored has to be looked up and read.
+    /// Begins on a worker: what is stored has to be looked up and read.
     fn begin(request: &Arc<TypedRequest<Self>>) -> Result<Progress, Problem> {
         request.on_worker(move |request| match &request.input.proof {
             _ if !request.input.offered(&request.services) => Ok(Self::send(request).into()),
@@ -88,7 +88,7 @@ impl Operation for InstantUpload {
         })
     }
 
-    /// As PutObject answers.
+    /// Answers as PutObject does.
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);

@@ -38,7 +38,7 @@ impl Operation for MoveObject {
         Ok(request.submit(Intent::MoveObject(moved)))
     }
 
-    /// As a copy answers, so that clients can send it as one.
+    /// Answers as a copy does, so that clients can send it as one.
     fn answer(request: &TypedRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);

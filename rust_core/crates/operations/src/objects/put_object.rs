@@ -34,7 +34,7 @@ pub struct PutObject {
     pub(super) key: Bytes,
     pub(super) condition: WriteCondition,
     pub(super) headers: ObjectHeaders,
-    /// Without the encryption, which comes with the body.
+    /// The attributes without the encryption, which comes with the body.
     pub(super) attributes: Attributes,
     pub(super) chosen: Chosen,
     /// `x-amz-write-offset-bytes`: the body is added at the end of the object, which has this size, in bytes.

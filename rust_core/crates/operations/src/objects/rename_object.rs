@@ -78,7 +78,7 @@ fn request_token(context: &RequestContext<'_>, moving: &Moving) -> Result<Option
     Ok(Some(RequestToken { token, request: digest(names.into_iter().chain(conditions)) }))
 }
 
-/// Of the values and their lengths, so that no two lists have the same bytes.
+/// The digest of the values and their lengths, so that no two lists have the same bytes.
 fn digest<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     for value in values {

@@ -189,7 +189,7 @@ pub fn show_stored(
     show_encryption(services, encryption, (key, true), headers);
 }
 
-/// The same for an object that is read.
+/// Adds the headers about encryption for an object that is read.
 pub fn show_encryption_of(services: &Services, version: &Version, key: Option<&SentKey>, headers: &mut HeaderBlock) {
     show_encryption(services, version.attributes.encryption.as_ref(), (key, false), headers);
 }

@@ -6,7 +6,7 @@ use orcas_record::ObjectHeaders as Stored;
 use orcas_s3::headers::StoredHeaders;
 use orcas_s3::metadata::ObjectHeaders as Sent;
 
-/// For a record.
+/// The headers for a record.
 pub fn stored(headers: Sent) -> Stored {
     Stored {
         content_type: headers.content_type.map(Bytes::from),
@@ -22,7 +22,7 @@ pub fn stored(headers: Sent) -> Stored {
     }
 }
 
-/// For an answer, which refers to the record. Headers that are sealed are not there.
+/// The headers for an answer, which refers to the record. Headers that are sealed are not there.
 pub fn shown(headers: &Stored) -> StoredHeaders<'_> {
     StoredHeaders {
         content_type: headers.content_type.as_deref(),

@@ -57,7 +57,7 @@ impl Source {
         }
     }
 
-    /// For the engine.
+    /// The conditions for the engine.
     pub fn decided(&self, kind: SourceKind) -> SourceConditions {
         SourceConditions { kind, withheld: self.withheld, ..source_conditions(&self.conditions) }
     }
@@ -91,7 +91,7 @@ impl Source {
 /// The version of a source that was looked up. Where there are versions, it is copied even if another becomes current.
 pub struct Pinned {
     pub source: decide::Source,
-    /// For `x-amz-copy-source-version-id`.
+    /// The version for `x-amz-copy-source-version-id`.
     pub shown: Option<VersionName>,
 }
 

@@ -27,7 +27,7 @@ pub struct VersionAddress {
     pub key: Bytes,
     /// `versionId`; the current version if `None`.
     pub version: Option<VersionName>,
-    /// Of the request, for errors.
+    /// The method of the request, for errors.
     method: &'static str,
     /// The operation refuses the current version if it is a delete marker; others find no object then.
     refuses_markers: bool,
@@ -85,7 +85,7 @@ impl VersionAddress {
         }
     }
 
-    /// For the engine.
+    /// The version id for the engine.
     pub fn version_id(&self) -> Option<VersionId> {
         self.version.map(version_id)
     }

@@ -267,7 +267,7 @@ fn put_headers<T: Trace>(headers: &ObjectHeaders, out: &mut Output<'_, T>) {
     });
 }
 
-/// In the order of their bits.
+/// Single headers in the order of their bits.
 fn singles(headers: &ObjectHeaders) -> [(&'static str, Option<&Bytes>); 8] {
     [
         ("content_type", headers.content_type.as_ref()),

@@ -183,17 +183,17 @@ impl Acl {
         Self { owner: owner.to_owned(), grants: vec![full] }
     }
 
-    /// As stored. `None` for a list of an object that is not readable any more.
+    /// Reads a list as stored. `None` for one of an object that is not readable any more.
     pub fn load(stored: &[u8]) -> Option<Self> {
         Self::read(stored, &|_| true).ok()
     }
 
-    /// For [`Self::load`]; `None` for that of most: private, and the owner's of the bucket.
+    /// The list for [`Self::load`]; `None` for that of most: private, and the owner's of the bucket.
     pub fn stored(&self, bucket_owner: &str) -> Option<Vec<u8>> {
         (*self != Self::private(bucket_owner)).then(|| self.document(&|_| None))
     }
 
-    /// As answers show it. `name`: the name of the account with this canonical id.
+    /// The list as answers show it. `name`: the name of the account with this canonical id.
     pub fn document(&self, name: &dyn Fn(&str) -> Option<String>) -> Vec<u8> {
         document("AccessControlPolicy", |xml| {
             match name(&self.owner) {

@@ -28,7 +28,7 @@ pub struct BucketLogging {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyFormat {
     Simple,
-    /// By day, of the event or of the delivery.
+    /// Keys by day, of the event or of the delivery.
     ByEvent,
     ByDelivery,
 }

@@ -2,11 +2,11 @@
 
 /// The header that asks for encryption, and that says of an object how it is encrypted.
 pub const ENCRYPTION: &str = "x-amz-server-side-encryption";
-/// Its value for keys of the server.
+/// The value for keys of the server.
 pub const AES256: &str = "AES256";
-/// Its value for a named key.
+/// The value for a named key.
 pub const KMS: &str = "aws:kms";
-/// Its value for two layers of encryption with a named key.
+/// The value for two layers of encryption with a named key.
 pub const KMS_DOUBLE: &str = "aws:kms:dsse";
 pub const KEY_ID: &str = "x-amz-server-side-encryption-aws-kms-key-id";
 pub const CONTEXT: &str = "x-amz-server-side-encryption-context";

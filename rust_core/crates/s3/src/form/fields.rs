@@ -233,7 +233,7 @@ struct Field {
 
 /// The fields before the file, without those that are to be ignored.
 pub struct Form {
-    /// By their names in lower case.
+    /// Fields by their names in lower case.
     fields: BTreeMap<String, Field>,
     pub boundary: Boundary,
     /// Bytes before the content of the file.

@@ -36,7 +36,7 @@ pub struct Policy {
 #[derive(Debug)]
 struct Condition {
     kind: Kind,
-    /// As a list of JSON, for messages.
+    /// The condition as a list of JSON, for messages.
     text: String,
 }
 

@@ -35,7 +35,7 @@ pub struct ObjectAttributes<'a> {
     pub checksum: Option<ObjectChecksum>,
     /// The storage class; `None` for `STANDARD`.
     pub storage_class: Option<&'a [u8]>,
-    /// In ascending order; empty unless the object was uploaded in parts.
+    /// Parts in ascending order; empty unless the object was uploaded in parts.
     pub parts: &'a [PartAttributes],
 }
 

@@ -47,8 +47,8 @@ pub type UserMetadata = Vec<(Vec<u8>, Vec<u8>)>;
 enum Reading {
     /// Values of headers are shown as they were sent.
     Headers,
-    /// Those of the fields of a form are text. Encoded words have no meaning there, and what a header cannot hold becomes
-    /// a space, as on S3.
+    /// Values of the fields of a form are text. Encoded words have no meaning there, and what a header cannot hold
+    /// becomes a space, as on S3.
     Fields,
 }
 

@@ -107,7 +107,8 @@ pub fn bypasses_governance(headers: &Headers<'_>, enabled: bool) -> Result<bool,
     asks_to_bypass(headers)
 }
 
-/// The same where the header is accepted in all buckets: in one without Object Lock, it has nothing to pass over.
+/// Whether a request asks to bypass retention, where the header is accepted in all buckets: in one without Object Lock,
+/// it has nothing to pass over.
 pub fn asks_to_bypass(headers: &Headers<'_>) -> Result<bool, S3Error> {
     flag(headers, BYPASS)
 }

@@ -62,7 +62,7 @@ impl std::fmt::Display for VersionName {
     }
 }
 
-/// As the log has it.
+/// The version id as the log has it.
 pub fn version_id(name: VersionName) -> VersionId {
     match name {
         VersionName::Null => VersionId::Null,
@@ -70,7 +70,7 @@ pub fn version_id(name: VersionName) -> VersionId {
     }
 }
 
-/// As clients see it.
+/// The name of a version as clients see it.
 pub fn version_name(id: VersionId) -> VersionName {
     match id {
         VersionId::Null => VersionName::Null,

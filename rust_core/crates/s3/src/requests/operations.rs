@@ -50,7 +50,7 @@ pub struct OperationSpec {
     status: Option<u16>,
     /// The event of the change, if what was changed does not say it.
     pub event: Option<EventName>,
-    /// Its name in the server access logs of buckets, if that is not made of its own name.
+    /// The name in the server access logs of buckets, if that is not made of the operation's own.
     pub log: Option<&'static str>,
 }
 
@@ -124,9 +124,9 @@ pub enum Absent {
 pub enum SourceHeader {
     /// Headers say which of its parts go with the copy.
     Copied(&'static str),
-    /// All of it moves.
+    /// All of the source moves.
     Moved(&'static str),
-    /// The same, within the bucket.
+    /// All of the source moves, within the bucket.
     Renamed(&'static str),
 }
 
@@ -141,7 +141,7 @@ pub enum Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permission {
     pub subject: Subject,
-    /// It is needed only if the source has this, and it goes with the copy.
+    /// The part of the source that the action is for: needed only if the source has it, and it goes with the copy.
     pub part: Option<Part>,
     /// The action; after it the one that takes its place if the request names a version.
     pub(super) actions: &'static [&'static str],
@@ -576,8 +576,8 @@ pub(crate) mod tests {
     use super::*;
 
     const DOCUMENT: &str = include_str!("../../../../../docs/format.md");
-    /// From the service model that boto3 has and its documentation of permissions: name, method, address and required
-    /// header of each operation, its actions without and with a version, and what they are about.
+    /// The table made of the service model that boto3 has and its documentation of permissions: name, method, address
+    /// and required header of each operation, its actions without and with a version, and what they are about.
     pub const REFERENCE: &str = include_str!("../testdata/operations.tsv");
 
     #[test]

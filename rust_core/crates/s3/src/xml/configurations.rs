@@ -23,7 +23,7 @@ pub fn acceleration(body: &[u8]) -> Result<String, S3Error> {
     one_of(only(&document(body, "AccelerateConfiguration")?, "Status")?, &["Enabled", "Suspended"])
 }
 
-/// Who pays according to a RequestPaymentConfiguration document.
+/// The payer that a RequestPaymentConfiguration document names.
 pub fn payer(body: &[u8]) -> Result<String, S3Error> {
     one_of(only(&document(body, "RequestPaymentConfiguration")?, "Payer")?, &["Requester", "BucketOwner"])
 }

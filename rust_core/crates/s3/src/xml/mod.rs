@@ -25,9 +25,9 @@ pub const DOCUMENT_LEN_MAX: usize = 3 << 20;
 /// How characters that XML 1.0 cannot hold are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Illegal {
-    /// As a numeric reference: what AWS does in listings, so that keys survive lenient parsers.
+    /// A numeric reference: what AWS does in listings, so that keys survive lenient parsers.
     Reference,
-    /// As U+FFFD: for text that must stay readable by every parser.
+    /// U+FFFD: for text that must stay readable by every parser.
     Replace,
 }
 

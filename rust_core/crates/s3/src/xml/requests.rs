@@ -65,7 +65,7 @@ fn delete_entry(element: &Element) -> Result<DeleteEntry, S3Error> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletePart {
     pub number: u16,
-    /// As a condition on the part's tag: one that is no tag of this server matches nothing.
+    /// The condition on the part's tag: one that is no tag of this server matches nothing.
     pub etag: WriteCondition,
     pub checksum: Option<Checksum>,
 }

@@ -32,7 +32,7 @@ pub struct Key {
     pub state: KeyState,
     /// Milliseconds since 1970.
     pub created_ms: u64,
-    /// By number, without gaps from 1; none if destroyed.
+    /// Versions by number, without gaps from 1; none if destroyed.
     pub versions: Vec<Version>,
 }
 
@@ -79,7 +79,7 @@ impl Version {
 /// A data key of an owner, wrapped for that owner without an encryption context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredKey {
-    /// At most 255 bytes.
+    /// The owner, in at most 255 bytes.
     pub owner: Vec<u8>,
     pub wrapped: WrappedKey,
 }

@@ -40,12 +40,12 @@ pub struct Keyring {
     /// Rises with each change: of two copies, the newer one counts. See [`Keyring::branch`].
     generation: u64,
     keys: Vec<Key>,
-    /// In the order of their creation.
+    /// Data keys in the order of their creation.
     data_keys: Vec<StoredKey>,
 }
 
 impl Keyring {
-    /// Without keys.
+    /// A keyring without keys.
     pub fn new(store: StoreId) -> Self {
         Self { store, generation: 0, keys: Vec::new(), data_keys: Vec::new() }
     }
@@ -250,7 +250,7 @@ impl Keyring {
         wrapped.unwrap(version.ok_or(Error::NotAuthentic)?.material(), domain)
     }
 
-    /// The same data key, wrapped under the newest version of `id`, which may be another key.
+    /// The data key, wrapped under the newest version of `id`, which may be another key.
     ///
     /// # Errors
     /// Those of [`Self::unwrap`] and [`Self::wrap`].

@@ -43,7 +43,7 @@ pub enum KeyReference {
 }
 
 impl KeyReference {
-    /// From a key id, `alias/NAME`, or an ARN of either; `None` for any other text. Region and account of an ARN are
+    /// Reads a key id, `alias/NAME`, or an ARN of either; `None` for any other text. Region and account of an ARN are
     /// not compared.
     pub fn parse(text: &str) -> Option<Self> {
         let resource = match text.strip_prefix("arn:") {

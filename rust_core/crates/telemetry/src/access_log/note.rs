@@ -62,7 +62,7 @@ pub struct Asked<'a> {
     pub version_id: Option<&'a [u8]>,
     pub host: Option<&'a [u8]>,
     pub user_agent: Option<&'a [u8]>,
-    /// Without the query, which may be that of a presigned URL.
+    /// The referer without the query, which may be that of a presigned URL.
     pub referer: Option<&'a [u8]>,
 }
 

@@ -22,9 +22,9 @@ pub struct ProcessMetrics {
     pub declined: (u64, u64),
     /// Lookups of data keys that found one, that did not, and keys at hand.
     pub data_keys: (u64, u64, u64),
-    /// The same for keys of blobs.
+    /// Lookups of keys of blobs, likewise.
     pub blob_keys: (u64, u64, u64),
-    /// By operation; empty without a keyring.
+    /// Times of keys by operation; empty without a keyring.
     pub key_times: Vec<(&'static str, Arc<Histogram>)>,
     pub targets: Vec<TargetState>,
     pub tasks: Vec<TaskNumbers>,

@@ -33,9 +33,9 @@ pub struct Finished {
     /// `None` if the client disconnected before the end of the response, or the response could not be finished.
     pub status: Option<u16>,
     pub code: Option<ErrorCode>,
-    /// From its head to the last byte of the response that was handed to the socket.
+    /// The time from the head to the last byte of the response that was handed to the socket.
     pub time: Duration,
-    /// To the first byte.
+    /// The time to the first byte.
     pub first_byte: Duration,
     /// Bytes of the body as sent, and bytes of the body of the response.
     pub received: u64,

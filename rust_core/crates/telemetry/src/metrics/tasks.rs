@@ -13,7 +13,7 @@ pub struct TaskNumbers {
     pub interval: Option<f64>,
     /// The last success, or the start of the server.
     pub succeeded_at: f64,
-    /// Of the last run.
+    /// The duration of the last run.
     pub duration: Option<f64>,
     pub due_at: Option<f64>,
 }

@@ -152,7 +152,7 @@ pub(crate) struct Compaction {
     in_force: HashSet<LogFileId>,
     output: LogCompaction,
     moves: Vec<ContentMove>,
-    /// For a request that leaves nothing dead in files.
+    /// Whether the request leaves nothing dead in files.
     pub renews: bool,
 }
 

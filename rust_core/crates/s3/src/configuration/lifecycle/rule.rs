@@ -23,11 +23,11 @@ const TRANSITION_CLASSES: [&str; 6] =
 /// How a rule says which objects it applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// By a prefix outside of a filter, as in the first version of the document.
+    /// A prefix outside of a filter, as in the first version of the document.
     Prefix,
-    /// By a filter with one condition or none. `Single(true)`: with a prefix.
+    /// A filter with one condition or none. `Single(true)`: with a prefix.
     Single(bool),
-    /// By a filter with several conditions. `And(true)`: a prefix is among them.
+    /// A filter with several conditions. `And(true)`: a prefix is among them.
     And(bool),
 }
 

@@ -27,13 +27,13 @@ pub struct Redirection {
 }
 
 impl Redirection {
-    /// To the location that is stored with an object.
+    /// A redirect to the location that is stored with an object.
     pub fn of_object(asked: &Asked<'_>, location: &[u8]) -> Self {
         let mount = if location.starts_with(b"/") { asked.mount } else { b"" };
         Self { status: MOVED, location: [mount, location].concat() }
     }
 
-    /// To the same key with a slash behind it.
+    /// A redirect to the same key with a slash behind it.
     pub fn to_directory(asked: &Asked<'_>) -> Self {
         let location = asked.location(None, None, "", &[asked.key, b"/"].concat());
         Self { status: FOUND, location }

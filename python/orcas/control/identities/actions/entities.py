@@ -168,94 +168,52 @@ async def update_assume_role_policy(call: Call) -> Answer:
     return {}
 
 
-async def _rename(call: Call, kind: str) -> Answer:
-    entity = await found(call, kind)
-    name = call.parameters.maybe_name(f"New{kind.capitalize()}Name", kind) or entity.name
-    path = call.parameters.path("NewPath") or entity.path
-    if name.lower() != entity.name.lower():
-        await check_new(call, kind, name, path)
-    await call.records.update(entity, name=name, path=path)
-    return {}
-
-
-@action("user")
-async def update_user(call: Call) -> Answer:
-    """Change the name or the path of a user."""
-    return await _rename(call, "user")
-
-
-@action("group")
-async def update_group(call: Call) -> Answer:
-    """Change the name or the path of a group."""
-    return await _rename(call, "group")
-
-
-async def _delete(call: Call, kind: str) -> Answer:
-    entity, records = await found(call, kind), call.records
-    if kind == "user" and await records.keys(entity.account, entity.id):
-        raise _conflict("must delete access keys first")
-    if kind == "user" and await records.groups_of(entity):
-        raise _conflict("must remove users from group first")
-    if kind == "group" and await records.members(entity):
-        raise _conflict("must remove users from group first")
-    if await records.attached(entity):
-        raise _conflict("must detach all policies first")
-    if await records.documents(entity):
-        raise _conflict("must delete policies first")
-    await records.remove(entity)
-    return {}
-
-
 def _conflict(what: str) -> IamError:
     return IamError("DeleteConflict", f"Cannot delete entity, {what}.")
 
 
-@action("user")
-async def delete_user(call: Call) -> Answer:
-    """Delete a user who has nothing left."""
-    return await _delete(call, "user")
+def _add_kind(kind: str) -> None:
+    """The actions that users, groups and roles have alike: deleting and listing them, and new names of users and groups."""
+    called = kind.capitalize()
+    target: Any = kind
 
-
-@action("group")
-async def delete_group(call: Call) -> Answer:
-    """Delete a group that has nothing left."""
-    return await _delete(call, "group")
-
-
-@action("role")
-async def delete_role(call: Call) -> Answer:
-    """Delete a role that has nothing left."""
-    return await _delete(call, "role")
-
-
-async def _list(call: Call, kind: str) -> Answer:
-    page, prefix = call.parameters.page(), call.parameters.prefix()
-    entities = await call.records.entities(call.account.id, kind, prefix, page.after, page.most + 1)
+    @action(target, f"Delete{called}")
+    async def delete(call: Call) -> Answer:
+        entity, records = await found(call, kind), call.records
+        if kind == "user" and await records.keys(entity.account, entity.id):
+            raise _conflict("must delete access keys first")
+        if kind == "user" and await records.groups_of(entity):
+            raise _conflict("must remove users from group first")
+        if kind == "group" and await records.members(entity):
+            raise _conflict("must remove users from group first")
+        if await records.attached(entity):
+            raise _conflict("must detach all policies first")
+        if await records.documents(entity):
+            raise _conflict("must delete policies first")
+        await records.remove(entity)
+        return {}
 
     def show(entity: Entity) -> dict[str, Any]:
-        if kind == "role":
-            return basics(entity) | role_details(entity)
-        return basics(entity) | boundary_of(entity)
+        return basics(entity) | (role_details(entity) if kind == "role" else boundary_of(entity))
 
-    return page.cut(f"{kind.capitalize()}s", entities, _name, show)
+    @action("account", f"List{called}s")
+    async def listed(call: Call) -> Answer:
+        page, prefix = call.parameters.page(), call.parameters.prefix()
+        entities = await call.records.entities(call.account.id, kind, prefix, page.after, page.most + 1)
+        return page.cut(f"{called}s", entities, _name, show)
 
+    if kind == "role":
+        return
 
-@action("account")
-async def list_users(call: Call) -> Answer:
-    """The users of the account."""
-    return await _list(call, "user")
-
-
-@action("account")
-async def list_groups(call: Call) -> Answer:
-    """The groups of the account."""
-    return await _list(call, "group")
-
-
-@action("account")
-async def list_roles(call: Call) -> Answer:
-    """The roles of the account."""
-    return await _list(call, "role")
+    @action(target, f"Update{called}")
+    async def rename(call: Call) -> Answer:
+        entity = await found(call, kind)
+        name = call.parameters.maybe_name(f"New{called}Name", kind) or entity.name
+        path = call.parameters.path("NewPath") or entity.path
+        if name.lower() != entity.name.lower():
+            await check_new(call, kind, name, path)
+        await call.records.update(entity, name=name, path=path)
+        return {}
 
 
 # Members.
@@ -313,8 +271,8 @@ async def list_tags(call: Call, entity: Entity) -> Answer:
     return page.of("Tags", await call.records.tags(entity), lambda tag: tag[0], shown_tags)
 
 
-def _add_kind(kind: str) -> None:
-    """The actions that users and roles have alike."""
+def _add_tagged(kind: str) -> None:
+    """The actions that users and roles have alike: about tags and permissions boundaries."""
     called = kind.capitalize()
     target: Any = kind
 
@@ -345,8 +303,10 @@ def _add_kind(kind: str) -> None:
         return {}
 
 
-for _kind in ("user", "role"):
+for _kind in ("user", "group", "role"):
     _add_kind(_kind)
+for _kind in ("user", "role"):
+    _add_tagged(_kind)
 
 
 def _name(entity: Entity) -> str:

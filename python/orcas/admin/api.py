@@ -42,6 +42,7 @@ from orcas.admin.routes.usage import add_usage
 from orcas.admin.schedule import Schedule
 from orcas.admin.tools import Tools, totals_of
 from orcas.engine import Core, Refusal, StoreError
+from orcas.errors import UnavailableError
 from orcas.iam.directory import Directory
 from orcas.telemetry.reports import note_cause
 
@@ -149,6 +150,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(StoreError)
     async def failed(request: Request, error: StoreError) -> JSONResponse:
         return document(request, 503, "StoreError", f"{error}.")
+
+    @app.exception_handler(UnavailableError)
+    async def unavailable(request: Request, error: UnavailableError) -> JSONResponse:
+        return document(request, 503, "StoreError", str(error))
 
     @app.exception_handler(HTTPException)
     async def lost(request: Request, error: HTTPException) -> JSONResponse:

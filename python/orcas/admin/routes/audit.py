@@ -41,18 +41,15 @@ def add_audit(app: FastAPI, data: Callable[[], Path | None]) -> None:
         limit: Annotated[int, Query(ge=1, le=_LIMIT_MAX)] = 100,
     ) -> dict[str, Any]:
         """Lines of the audit log, the newest first. `next`: where the next answer begins, as `before`; null at the end."""
-        try:
-            return _selected(newest_audit(directory(), before), since, user, action, limit)
-        except UnavailableError as error:
-            raise Refusal(503, "StoreError", str(error)) from None
+        return _selected(newest_audit(directory(), before), since, user, action, limit)
 
     @app.get("/audit/verify", responses={409: {"description": "The log is damaged, or the store is open for salvage"}})
     def check() -> dict[str, Any]:
         """Check that no line was changed, added or removed. The numbers of the lines, and the SHA-256 of the last one."""
         try:
             first, last = verify(directory())
-        except UnavailableError as error:
-            raise Refusal(503, "StoreError", str(error)) from None
+        except UnavailableError:
+            raise
         except OrcasError as error:
             raise Refusal(409, "AuditDamaged", str(error)) from None
         return {"first": first.sequence, "last": last.sequence, "digest": last.digest}

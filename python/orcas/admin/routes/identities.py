@@ -15,7 +15,6 @@ from orcas.admin.guard import CALLER
 from orcas.admin.routes.orders import Name, Order
 from orcas.control.identities.failures import IamError
 from orcas.engine import Refusal
-from orcas.errors import UnavailableError
 from orcas.iam.directory import Directory
 
 log = logging.getLogger("orcas")
@@ -64,8 +63,6 @@ def add_identities(app: FastAPI, known: Callable[[], Directory | None]) -> None:
             answer = await identities.perform(action, parameters, account=account, context=context, actor=actor)
         except IamError as error:
             raise Refusal(error.status, error.code, error.message) from None
-        except UnavailableError as error:
-            raise Refusal(503, "StoreError", str(error)) from None
         if not action.startswith(("Get", "List", "Simulate", "Assume")):
             log.info("Identities were changed: %s", action)
         return answer
@@ -82,13 +79,10 @@ def add_identities(app: FastAPI, known: Callable[[], Directory | None]) -> None:
     @app.post("/iam/root-key", responses={409: {"description": "The store is open for salvage"}})
     async def rotate(request: Request) -> dict[str, Any]:
         """Replace the key of root, which is invalid from now on. The answer has the new one."""
-        try:
-            await directory().identities()
-            control = await directory().control()
-            was_set = control.root.path is None
-            root = await control.rotate_root(_address(request))
-        except UnavailableError as error:
-            raise Refusal(503, "StoreError", str(error)) from None
+        await directory().identities()
+        control = await directory().control()
+        was_set = control.root.path is None
+        root = await control.rotate_root(_address(request))
         log.info("The root key was replaced, access key %s", root.access_key)
         return {"access_key": root.access_key, "secret_key": root.secret_key, "was_set_by_operator": was_set}
 

@@ -16,7 +16,6 @@ from pydantic import ConfigDict, Field, SecretStr
 from orcas.admin.routes.orders import Name, Order
 from orcas.control import Origin
 from orcas.engine import Core, Refusal
-from orcas.errors import UnavailableError
 from orcas.iam.directory import Directory
 from orcas.origins.pulling import ORIGINS_MAX, Pulls
 
@@ -57,21 +56,15 @@ def add_origins(
     async def change(request: Request, bucket: str, origin: Origin | None) -> dict[str, Any]:
         directory, pulls = used()
         client = request.scope.get("client")
-        try:
-            pulls.replace(await directory.change_origin(bucket, origin, client[0] if client else None))
-        except UnavailableError as error:
-            raise Refusal(503, "StoreError", str(error)) from None
+        pulls.replace(await directory.change_origin(bucket, origin, client[0] if client else None))
         return {}
 
     @app.get("/origins", responses={409: {"description": "The store is open for salvage"}})
     async def origins() -> dict[str, Any]:
         """All origins, with what has become of fetches since the start."""
         directory, pulls = used()
-        try:
-            # A command has not loaded them.
-            pulls.replace(await directory.origins())
-        except UnavailableError as error:
-            raise Refusal(503, "StoreError", str(error)) from None
+        # A command has not loaded them.
+        pulls.replace(await directory.origins())
         return {"origins": pulls.describe()}
 
     @app.put(

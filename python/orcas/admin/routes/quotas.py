@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,7 +15,6 @@ from orcas.admin.routes.orders import Name, Order
 from orcas.control import knows_identity
 from orcas.control.quotas import read_quotas, write_quotas
 from orcas.engine import Core, Refusal
-from orcas.errors import UnavailableError
 
 log = logging.getLogger("orcas")
 
@@ -33,21 +31,6 @@ class QuotaBody(Order):
     objects: Limit = None
 
 
-@contextmanager
-def _store_errors() -> Iterator[None]:
-    """A file that cannot be read or written is told to the client."""
-    try:
-        yield
-    except UnavailableError as error:
-        raise Refusal(503, "StoreError", str(error)) from None
-
-
-def _is_identity(directory: Path, owner: str) -> bool:
-    """Whether the control store has this identity: keys alone do not show it, nor are they all known to a command."""
-    with _store_errors():
-        return knows_identity(directory, owner)
-
-
 def add_quotas(app: FastAPI, core: Callable[[], Core], data: Callable[[], Path | None]) -> None:
     """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
     turn = threading.Lock()
@@ -61,8 +44,7 @@ def add_quotas(app: FastAPI, core: Callable[[], Core], data: Callable[[], Path |
     @app.get("/quotas", responses={409: {"description": "The store is open for salvage"}})
     def quotas() -> dict[str, Any]:
         """All quotas."""
-        with _store_errors():
-            of_owners = read_quotas(directory())
+        of_owners = read_quotas(directory())
         return {
             "buckets": [
                 {"bucket": bucket, "bytes": size, "objects": objects}
@@ -86,16 +68,15 @@ def add_quotas(app: FastAPI, core: Callable[[], Core], data: Callable[[], Path |
             log.info("The quota of bucket %s was set", order.bucket)
             return {}
         sets = order.bytes is not None or order.objects is not None
-        # The quota of one who is gone can be removed.
-        if sets and not usage.knows_owner(str(order.owner)) and not _is_identity(place, str(order.owner)):
+        # The quota of one who is gone can be removed. Keys alone do not show an identity, nor does a command know them all.
+        if sets and not usage.knows_owner(str(order.owner)) and not knows_identity(place, str(order.owner)):
             raise Refusal(404, "NoSuchOwner", "No owner has this id: `orcas usage --by owner` shows the ids of owners.")
         with turn:
-            with _store_errors():
-                known = read_quotas(place)
-                known.pop(str(order.owner), None)
-                if sets:
-                    known[str(order.owner)] = (order.bytes, order.objects)
-                write_quotas(place, known)
+            known = read_quotas(place)
+            known.pop(str(order.owner), None)
+            if sets:
+                known[str(order.owner)] = (order.bytes, order.objects)
+            write_quotas(place, known)
             usage.set_owner_quotas([(owner, *quota) for owner, quota in known.items()])
         log.info("The quota of owner %s was set", order.owner)
         return {}

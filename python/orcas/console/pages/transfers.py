@@ -175,27 +175,26 @@ _STEPS: Final = {
 async def download(request: Request) -> Response:
     """The chosen objects and folders as a zip, made while it is sent. If an object cannot be read, the download fails."""
     bucket, prefix = request.path_params["bucket"], unquote(field(request, "prefix"))
-    keys, folders = (
-        [unquote(key) for key in fields(request, "key")],
-        [unquote(each) for each in fields(request, "folder")],
-    )
+    keys, folders = ([unquote(each) for each in fields(request, name)] for name in ("key", "folder"))
     if not keys and not folders:
         return to_folder(request, prefix, "Nothing was downloaded: choose objects or folders first.")
     base = prefix[: prefix.rfind("/") + 1]
     name = (base.rstrip("/").rpartition("/")[2] if base else bucket) or bucket
     disposition = f'attachment; filename="{re.sub("[^A-Za-z0-9._-]", "_", name)}.zip"'
     pieces = _zipped(request, bucket, base, keys, folders)
-    # The first piece now: a refusal is then an answer of its own, not a file that is cut off.
+    return await _in_pieces(pieces, "application/zip", {"content-disposition": disposition})
+
+
+async def _in_pieces(pieces: AsyncIterator[bytes], kind: str, headers: dict[str, str]) -> Response:
+    """An answer, whose first piece is awaited: a refusal is then an answer of its own, not a file that is cut off."""
     first = await anext(pieces)
-    return StreamingResponse(
-        _joined(first, pieces), media_type="application/zip", headers={"content-disposition": disposition}
-    )
 
+    async def joined() -> AsyncIterator[bytes]:
+        yield first
+        async for piece in pieces:
+            yield piece
 
-async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for piece in rest:
-        yield piece
+    return StreamingResponse(joined(), media_type=kind, headers=headers)
 
 
 class _Sink(io.RawIOBase):
@@ -283,8 +282,7 @@ async def download_range(request: Request) -> Response:
     pieces = _streamed(request, object_path(bucket, key), {"versionId": version}, sent)
     # No 206: the browser gets all that it asked for.
     given = {"content-disposition": attachment(key, f".bytes-{begin}-{end}"), "content-length": str(end - begin + 1)}
-    piece = await anext(pieces)
-    return StreamingResponse(_joined(piece, pieces), media_type="application/octet-stream", headers=given)
+    return await _in_pieces(pieces, "application/octet-stream", given)
 
 
 async def _streamed(request: Request, path: str, query: Query, headers: dict[str, str]) -> AsyncIterator[bytes]:

@@ -360,7 +360,7 @@ def sealer_of(core: Core) -> Sealer | None:
 
 
 def closed_sealer(settings: Settings) -> Sealer | None:
-    """The same for a store that this process does not have open, for reading. None without a keyring or a master key.
+    """The sealer of a store that this process does not have open, for reading. None without a keyring or a master key.
 
     Raises:
         ConfigurationError: the master key is not that of the keyring.

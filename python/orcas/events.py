@@ -154,7 +154,7 @@ async def alisten(
     after: str | None = None,
     start: datetime | Literal["now", "oldest"] = "now",
 ) -> AsyncIterator[Event]:
-    """The same as `listen` for asyncio. Cancel the task or close the generator to end it."""
+    """Iterate over events as `listen` does, for asyncio. Cancel the task or close the generator to end it."""
     subscription = _Subscription(client, _filters(buckets, events, prefix, suffix), after, start)
     while True:
         writer = None

@@ -51,7 +51,7 @@ class Gatekeeper(Protocol):
     def authenticate_admin(
         self, scope: MutableMapping[str, Any], action: str | None, bucket: str | None, once: bool, /
     ) -> AdminCaller:
-        """Who has signed the request, and may send it.
+        """The caller who has signed the request, and may send it.
 
         Raises:
             Refusal: nobody has, or who has may not.

@@ -43,7 +43,7 @@ class StoreHealth(Protocol):
 
     @property
     def detail(self) -> str | None:
-        """The same for the log."""
+        """The reason in words for the log."""
 
     @property
     def writable(self) -> bool:

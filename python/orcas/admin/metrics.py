@@ -147,7 +147,7 @@ def _host(header: str) -> str:
 
 
 def _is_local(host: str) -> bool:
-    """As `is_loopback`, also for IPv4 addresses as a socket for both versions shows them."""
+    """Whether an address is one of this machine, also for IPv4 addresses as a socket for both versions shows them."""
     return is_loopback(host.removeprefix("::ffff:"))
 
 

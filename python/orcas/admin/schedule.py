@@ -258,7 +258,7 @@ class Schedule:
         ]
 
     def numbers(self) -> list[TaskNumbers]:
-        """The same for the metrics."""
+        """The tasks as the metrics have them."""
         return [
             {
                 "name": entry.task.name,

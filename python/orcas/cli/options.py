@@ -128,7 +128,7 @@ class Commands(typer.Typer):
         super().__init__(cls=_Group, **{"no_args_is_help": True, **options})
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[_Function], _Function]:
-        """As that of typer, of a function whose parameters may be groups of options."""
+        """The decorator of typer, for a function whose parameters may be groups of options."""
         add = super().command(name, cls=_Command, **options)
 
         def decorated(function: _Function) -> _Function:

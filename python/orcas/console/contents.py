@@ -80,7 +80,7 @@ async def list_objects(
 async def list_versions(
     visit: Visit, bucket: str, prefix: str = "", token: str | None = None, *, delimiter: str = "", limit: int = BATCH
 ) -> Listing:
-    """The same with versions and delete markers, the newest of each key first. A token begins with a key."""
+    """Versions and delete markers of such keys, and folders, the newest of each key first. A token begins with a key."""
     return await _listed(await _list(visit, bucket, _of_versions(token), prefix, delimiter, limit))
 
 
@@ -153,7 +153,7 @@ def by_key(listing: Listing) -> tuple[dict[str, list[Entry]], list[str], str | N
 
 
 def as_of(versions: Mapping[str, list[Entry]], at: str) -> list[Entry]:
-    """Of each key, what it had at a time: a version or a delete marker. Without what did not exist."""
+    """What each key had at a time: a version or a delete marker. Keys that did not exist are left out."""
     found = (next((each for each in entries if each.modified <= at), None) for entries in versions.values())
     return [each for each in found if each is not None]
 

@@ -148,7 +148,7 @@ def cookie_of(headers: Headers) -> str | None:
 
 
 def _cookie(headers: Headers) -> str:
-    """Its name, with the port that the browser asks: it sends a cookie of one port of a host to all others as well."""
+    """The name of the cookie, with the port that the browser asks: it sends a cookie of one port to all others as well."""
     port = headers.get("host", "").rpartition(":")[2]
     return f"{COOKIE}-{port}" if port.isascii() and port.isdecimal() else COOKIE
 

@@ -53,7 +53,7 @@ def environment() -> Environment:
 
 
 def visit(request: Request) -> Visit:
-    """Who sent the request; pages are reached only with a session."""
+    """The visit of a request; pages are reached only with a session."""
     found: Visit = request.state.visit
     return found
 
@@ -135,7 +135,7 @@ def to_folder(request: Request, prefix: str, said: str = "", kind: str = "failed
 
 
 def to_object(request: Request, said: str = "", kind: str = "failed") -> Response:
-    """The same to the page of the object that the address names."""
+    """A redirect to the page of the object that the address names, likewise."""
     if said:
         flash(request, said, kind)
     bucket, key, version = asked_object(request)
@@ -148,7 +148,7 @@ def flash(request: Request, text: str, kind: str = "done") -> None:
 
 
 def flash_error(request: Request, error: CallError, what: str) -> None:
-    """The same for a refusal: what was not done, and why."""
+    """A message about a refusal: what was not done, and why."""
     flash(request, f"{what}: {explained(error)}", "failed")
 
 

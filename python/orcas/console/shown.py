@@ -37,7 +37,7 @@ def key(text: str | None) -> Markup:
 
 
 def line(text: str | None) -> Markup:
-    """The same for a cell of a table: what is long is cut, and there as a whole once it is opened."""
+    """A text in a cell of a table: what is long is cut, and there as a whole once it is opened."""
     if text is None or len(text) <= _LINE:
         return key(text)
     return Markup('<details class="long"><summary>{}</summary></details>').format(key(text))
@@ -64,7 +64,7 @@ def _marked(line: str) -> Markup:
 
 
 def plain(text: str) -> str:
-    """The same as text alone, for titles and messages."""
+    """A text of strangers as text alone, for titles and messages."""
     if text.isprintable():
         return text
     return "".join(character if (mark := _mark(character)) is None else f"[{mark}]" for character in text)

@@ -46,7 +46,7 @@ def read_quotas(directory: Path) -> dict[str, Quota]:
 
 
 def ensure_quotas(directory: Path) -> dict[str, Quota]:
-    """The same at a start, which repairs the file and its copy. The caller holds the control lock.
+    """The quotas at a start, which repairs the file and its copy. The caller holds the control lock.
 
     Raises:
         UnavailableError: as of `read_quotas`.

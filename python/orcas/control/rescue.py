@@ -62,7 +62,7 @@ class Source:
 
     @classmethod
     def of(cls, content: bytes) -> Source:
-        """As much as can be read."""
+        """A copy of as much as can be read."""
         source = cls()
         with contextlib.suppress(*FAILURES), opened(_HEAD + content[len(_HEAD) :]) as connection:
             with contextlib.suppress(*FAILURES):
@@ -164,7 +164,7 @@ def rescue(main: Source, copy: Source, keys: list[Digests], directory: Path, own
 
 
 def denied(content: bytes) -> list[str]:
-    """Who is denied everything by a database, since what decided about it was damaged."""
+    """Identities that a database denies everything, since what decided about them was damaged."""
     with contextlib.suppress(*FAILURES), opened(content) as connection:
         return [f"{kind} {name}" for kind, name in connection.execute(DENIED, (DENIAL,))]
     return []
@@ -243,7 +243,7 @@ class _Rescue:
         self.held[holder] = {"accounts": [(holder.encode(), number.encode(), name, created)]}
 
     def _add_entity(self, holder: str, held: _Held) -> None:
-        """In place of a damaged entity, or of one that is not what it was last: it denies everything."""
+        """Add an entity that denies everything, in place of a damaged one, or of one that is not what it was last."""
         kind = kind_of(holder)
         nothing = (b"", b"", b"", b"", b"", 0, None, b"")
         _, account, _, name, path, created, boundary, found = (held.get("entities") or [nothing])[0]
@@ -289,7 +289,7 @@ class _Rescue:
             yield from held.get(table, ())
 
     def rows(self, rows: Rows) -> list[tuple[Any, ...]]:
-        """Those of a table."""
+        """The rows of a table."""
         return list(self._all(rows.table))
 
 
@@ -360,7 +360,7 @@ def _leads(held: _Held) -> bool:
 
 
 def _head_of(held: _Held) -> _Held:
-    """By which a holder is known, of rows that are not to be believed."""
+    """What a holder is known by, of rows that are not to be believed."""
     head: _Held = {}
     for row in held.get("accounts", ()):
         head["accounts"] = [(*(each if isinstance(each, bytes) else b"" for each in row[:3]), 0)]

@@ -21,7 +21,7 @@ class CountedBody(Protocol):
         """`count` more bytes have arrived. This may end bodies, this one included."""
 
     def forget(self) -> None:
-        """It is complete or was ended."""
+        """Forget a body that is complete or was ended."""
 
 
 class CountedBodies(Protocol):

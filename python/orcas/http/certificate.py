@@ -180,7 +180,7 @@ class _Own(_Watched[Certificate]):
         super().__init__("certificate", files, read, stand_in)
 
     def check(self) -> bool:
-        """As above; and say in the log that it ends."""
+        """Check the certificate, and say in the log that it ends."""
         changed = super().check()
         if changed:
             self._reminded = None

@@ -245,7 +245,7 @@ class Pulls:
 async def pulls_of(
     core: Core, app: ASGIApp, root: Root, settings: Settings, directory: Directory | None, *, serves: bool
 ) -> Pulls:
-    """Those of a store. A command has none, nor does a store that is open for salvage.
+    """The pulls of a store. A command has none, nor does a store that is open for salvage.
 
     Raises:
         UnavailableError: they cannot be read.

@@ -404,7 +404,7 @@ def _opening(core: Core, seconds: float) -> dict[str, object]:
 
 @asynccontextmanager
 async def _open_embedded(settings: Settings) -> AsyncIterator[OpenStore]:
-    """As `open_store`; for a store in memory, first create its directory, as `orcas serve` does."""
+    """Open a store as `open_store` does; for one in memory, first create its directory, as `orcas serve` does."""
     with contextlib.ExitStack() as stack:
         if settings.memory:
             settings = dataclasses.replace(settings, data=stack.enter_context(private_directory(owned=True)))

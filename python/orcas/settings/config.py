@@ -541,7 +541,7 @@ def variables_of(prefix: str) -> dict[str, str]:
 
 
 def variables_named(names: Iterable[str]) -> dict[str, str]:
-    """The same, of those that have these names and are set."""
+    """Variables of the environment that have these names and are set."""
     return {name: os.environ[name] for name in names if name in os.environ}
 
 

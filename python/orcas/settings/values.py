@@ -45,7 +45,7 @@ def setting(default: object, doc: str, parse: Callable[[object], Any], **facts: 
 
 
 def text(value: object) -> str:
-    """As it is."""
+    """The text as it is."""
     if not isinstance(value, str):
         raise TypeError("text")
     return value

@@ -63,7 +63,7 @@ class KafkaSender(BrokerSender[KafkaTarget, AIOKafkaProducer]):
         await connection.stop()
 
     def is_usable(self, connection: AIOKafkaProducer) -> bool:
-        """It connects again by itself; what it cannot recover from fails a delivery."""
+        """Whether it is usable: it connects again by itself, and what it cannot recover from fails a delivery."""
         return True
 
     def is_final(self, error: Exception) -> bool:

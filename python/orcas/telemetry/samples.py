@@ -71,12 +71,12 @@ class Between:
         return max(self.now.moment - self.before.moment, 1e-9)
 
     def rise(self, name: str, **labels: str) -> float:
-        """By how much a counter has risen; a server that was started meanwhile began at 0."""
+        """The rise of a counter; a server that was started meanwhile began at 0."""
         before, now = self.before.value(name, **labels), self.now.value(name, **labels)
         return now - before if now >= before else now
 
     def rate(self, name: str, **labels: str) -> float:
-        """The same for each second."""
+        """The rise of a counter for each second."""
         return self.rise(name, **labels) / self.seconds
 
     def mean(self, histogram: str) -> float | None:

@@ -73,7 +73,7 @@ def _chosen(config: pytest.Config) -> str:
 
 
 def _definitions(item: pytest.Item) -> dict[str, Sequence[Any]]:
-    """By name, what defines a fixture of a test; the last definition counts."""
+    """Definitions of the fixtures of a test, by name; the last one counts."""
     found: dict[str, Sequence[Any]] = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
     return found
 

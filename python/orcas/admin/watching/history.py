@@ -63,7 +63,7 @@ class History:
             self._latest = latest
 
     async def describe(self) -> bytes:
-        """As JSON: the values of all samples by name, and what is known of the latest interval; null before there is one."""
+        """The history as JSON: values of all samples by name, and the latest interval; null before there is one."""
         return await asyncio.to_thread(_encoded, list(self._samples), self._latest)
 
 

@@ -36,7 +36,7 @@ Boundary = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class InAccount(Where):
-    """As `Where`, and in which account."""
+    """The store that a command works on, as of `Where`, and the account in it."""
 
     account: Account = None
 

@@ -37,7 +37,7 @@ def _option(name: str, text: str, metavar: str = "TEXT", values: tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """With which headers objects are stored."""
+    """Headers with which objects are stored."""
 
     content_type: Annotated[str | None, _option("--content-type", "In place of the type that its name suggests.")] = (
         None
@@ -56,7 +56,7 @@ class Stored:
     ] = None
 
     def headers(self) -> Headers:
-        """As requests have them.
+        """The headers as requests have them.
 
         Raises:
             UsageError: a value cannot be one of a header.

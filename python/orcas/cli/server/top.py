@@ -72,7 +72,7 @@ class _Server:
         self.url = ""
 
     def read(self) -> Page:
-        """Its metrics now.
+        """The metrics of the server now.
 
         Raises:
             OrcasError: it does not answer, or refuses.

@@ -208,6 +208,6 @@ def _lines(value: str) -> list[str]:
 
 
 def _ordered(tree: Tree) -> Tree:
-    """With the children of each element in one order, where it means nothing: that of groups counts, and is kept."""
+    """A tree whose children are in one order, where that means nothing: the order of groups counts, and is kept."""
     children = sorted((_ordered(child) for child in tree.children), key=lambda child: (child.name, child.text))
     return Tree(tree.name, tree.text, children)

@@ -113,7 +113,7 @@ async def show(request: Request, problem: str = "", status: int = 200) -> Respon
 
 
 def _grant(grant: ET.Element, owner: str, may: dict[str, str]) -> dict[str, Any]:
-    """Who is given what: in words, and whether that is a stranger."""
+    """A grant in words: who is given what, and whether that is a stranger."""
     permission, group = grant.findtext("Permission") or "", grant.findtext("Grantee/URI") or ""
     is_owner = grant.findtext("Grantee/ID") == owner
     return {

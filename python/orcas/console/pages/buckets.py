@@ -56,7 +56,7 @@ async def show(request: Request) -> Response:
 
 
 async def open_named(request: Request) -> Response:
-    """To a bucket by its name, and a folder of it, for keys that may not list buckets."""
+    """Lead to a bucket by its name, and a folder of it, for keys that may not list buckets."""
     name, prefix = request.query_params.get("bucket", "").strip(), request.query_params.get("prefix", "")
     if not name or "/" in name:
         problem = "Type the name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens."

@@ -71,7 +71,7 @@ async def show(request: Request) -> Response:
 
 
 def _asked(request: Request) -> tuple[Visit, str, str, str | None]:
-    """Who asks for which object or version."""
+    """The visit, and the object or version that it asks for."""
     return visit(request), *asked_object(request)
 
 
@@ -104,7 +104,7 @@ async def _is_lockable(who: Visit, bucket: str) -> bool:
 
 
 async def _tags(who: Visit, bucket: str, key: str, version: str | None) -> list[tuple[str, str]] | None:
-    """None if the key may not see them."""
+    """The tags of an object; None if the key may not see them."""
     try:
         found = (await call(who, "GET", object_path(bucket, key), {"tagging": "", "versionId": version})).xml()
     except CallError:
@@ -113,7 +113,7 @@ async def _tags(who: Visit, bucket: str, key: str, version: str | None) -> list[
 
 
 async def _parts(who: Visit, bucket: str, key: str, version: str | None) -> Parts:
-    """In how many parts it was uploaded, with the first of them; nothing if the key may not know it."""
+    """The number of parts of the upload, with the first of them; nothing if the key may not know it."""
     query, sent = {"attributes": "", "versionId": version}, {"x-amz-object-attributes": "ObjectParts"}
     try:
         found = await call(who, "GET", object_path(bucket, key), query, sent)
@@ -175,7 +175,7 @@ async def delete(request: Request) -> Response:
 
 
 async def download(request: Request) -> Response:
-    """To the object itself, by a presigned request, as a file."""
+    """Lead to the object itself, by a presigned request, as a file."""
     who, bucket, key, version = _asked(request)
     query = {"response-content-disposition": attachment(key), "versionId": version}
     return RedirectResponse(presigned(who, "GET", object_path(bucket, key), query), 303)

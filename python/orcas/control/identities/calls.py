@@ -165,7 +165,7 @@ class Parameters:
         return value
 
     def path_of_policy(self) -> str | None:
-        """The same of a managed policy, which takes fewer characters."""
+        """The path of a managed policy, which takes fewer characters."""
         value = self.optional("Path", PATH_MAX)
         if value is not None and not PATH_OF_POLICY.fullmatch(value):
             raise _invalid("Path", "must have names between /, of alphanumeric characters and any of .,+@=_-")
@@ -275,7 +275,7 @@ class Page:
         return self.cut(title, left, name, show)
 
     def cut(self, title: str, left: list[_T], name: Callable[[_T], str], show: Callable[[_T], Any]) -> Answer:
-        """The same of a list that begins where the page does."""
+        """The page of a list that begins where the page does."""
         answer: Answer = {title: [show(each) for each in left[: self.most]], "IsTruncated": len(left) > self.most}
         if answer["IsTruncated"]:
             last = name(left[self.most - 1]).lower()
@@ -294,7 +294,7 @@ class AccessDecisions(Protocol):
         """
 
     def evaluate(self, question: dict[str, Any]) -> Any:
-        """As of `_core.simulate`; from any thread."""
+        """The answer of `_core.simulate`; from any thread."""
 
     def used(self, access_keys: list[str]) -> list[int | None]:
         """When each of these keys was used last since the start, in milliseconds since 1970."""
@@ -334,7 +334,7 @@ class Call:
         return decision
 
     async def evaluate_all(self, question: dict[str, Any]) -> list[dict[str, Any]]:
-        """The same for each pair of lists of actions and resources."""
+        """Answers for each pair of lists of actions and resources."""
         try:
             found: list[dict[str, Any]] = await asyncio.to_thread(self.decisions.evaluate, question)
         except ValueError as error:

@@ -34,7 +34,7 @@ class Named:
 
 
 async def named(records: Records, decrypt: Decrypt, account: str, kind: str, names: Iterable[str]) -> dict[str, Named]:
-    """Those of an account with these names, in whatever case, by these names. Policies include those that AWS manages."""
+    """Entities of an account with these names, in whatever case, by these names. Policies include those that AWS manages."""
     names = list(names)
     entities = await records.with_names(account, kind, names)
     found = {each.id: Named(each.arn, each.boundary, default=each.details.get("default", "")) for each in entities}

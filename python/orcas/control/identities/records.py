@@ -97,7 +97,7 @@ class Changes:
 
 
 def id_of(of: Entity | Key) -> str:
-    """By which the limits of a user or key are known."""
+    """The id by which the limits of a user or key are known."""
     return of.access_key if isinstance(of, Key) else of.id
 
 
@@ -145,7 +145,7 @@ class Records:
     # Digests.
 
     async def broken(self, holders: Collection[str]) -> set[str]:
-        """Those whose rows are not those that were written, since the file is damaged."""
+        """Entities whose rows are not those that were written, since the file is damaged."""
         # There may be many, and nobody is served meanwhile on this thread.
         return await asyncio.to_thread(unequal, await self.all(AMONG, among(holders)))
 
@@ -209,13 +209,13 @@ class Records:
         )
 
     async def with_names(self, account: str, kind: str, names: Iterable[str]) -> list[Entity]:
-        """Those with one of these names, in whatever case."""
+        """Entities with one of these names, in whatever case."""
         query = f"""{_ENTITIES} WHERE account = ? AND kind = ?
             AND entities.name COLLATE NOCASE IN (SELECT value FROM json_each(?))"""
         return [_entity(row) for row in await self.all(query, account, kind, json.dumps(list(names)))]
 
     async def entities(self, account: str, kind: str, path: str = "/", after: str = "", most: int = -1) -> list[Entity]:
-        """Those with a path that begins with `path`, by name, from the one after `after` on."""
+        """Entities with a path that begins with `path`, by name, from the one after `after` on."""
         query = f"""{_ENTITIES} WHERE account = ? AND kind = ? AND substr(path, 1, length(?)) = ?
             AND entities.name COLLATE NOCASE > ? ORDER BY entities.name COLLATE NOCASE LIMIT ?"""
         return [_entity(row) for row in await self.all(query, account, kind, path, path, after, most)]
@@ -351,7 +351,7 @@ class Records:
         )
 
     async def uses(self, policy: str, account: str) -> tuple[int, int]:
-        """To how many entities of an account a policy is attached, and whose boundary it is."""
+        """The numbers of entities of an account that a policy is attached to, and whose boundary it is."""
         attached = await self.count(
             # Few have the policy, and many may be of the account.
             "SELECT count(*) FROM attachments CROSS JOIN entities ON id = entity WHERE policy = ? AND account = ?",
@@ -387,7 +387,7 @@ class Records:
     # Access keys.
 
     async def keys(self, account: str, user: str | None) -> list[Key]:
-        """Those of a user, or of the root of an account, the oldest first."""
+        """Keys of a user, or of the root of an account, the oldest first."""
         query = f"{_KEYS} WHERE account = ? AND user IS ? ORDER BY created_ms, access_key"
         return [_key(row) for row in await self.all(query, account, user)]
 
@@ -418,7 +418,7 @@ class Records:
     # Limits, of a user by its id or of an access key: requests and bytes a second, 0 for none.
 
     async def limits(self, of: str) -> tuple[int, int]:
-        """Those of one."""
+        """The limits of a user or key."""
         row = await self.one("SELECT requests_per_sec, bytes_per_sec FROM limits WHERE id = ?", of)
         return (0, 0) if row is None else (row[0], row[1])
 

@@ -40,7 +40,7 @@ def invalid(why: str) -> IamError:
 
 
 async def verified(token: object, role: object, identities: Identities, keys: KeySets) -> WebIdentity:
-    """Whom a token is about. `role`: the ARN of the role that is to be assumed, whose account knows the issuer.
+    """The subject of a token. `role`: the ARN of the role that is to be assumed, whose account knows the issuer.
 
     Raises:
         IamError: it is not verified.

@@ -56,7 +56,7 @@ class Outcome:
     seconds: float = 0.0
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """The result for JSON."""
         return asdict(self)
 
 

@@ -103,7 +103,7 @@ class DirectorySource:
 
 
 def content_type(path: bytes) -> str:
-    """That of a file, by its name."""
+    """The content type of a file, by its name."""
     return mimetypes.guess_type(os.fsdecode(path))[0] or "binary/octet-stream"
 
 

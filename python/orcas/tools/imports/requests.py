@@ -108,12 +108,12 @@ class Side:
         body: bytes | Body = b"",
         headers: Headers | None = None,
     ) -> tuple[dict[str, str], bytes]:
-        """The same; the headers and the body of the answer."""
+        """The headers and the body of the answer to such a request."""
         with self.opened(method, path, query, body, headers) as answer:
             return answer.headers, answer.read(ANSWER_MAX)
 
     def document(self, path: str, query: dict[str, str], method: str = "GET", **rest: Any) -> ET.Element:
-        """The same; the document in the answer."""
+        """The document in the answer to such a request."""
         _, answer = self.ask(method, path, query, **rest)
         try:
             return ET.fromstring(answer)  # noqa: S314 - expat bounds the growth of entities

@@ -87,7 +87,7 @@ class Outcome:
     not_kept: Counter[str] = field(default_factory=Counter)
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """The result for JSON."""
         return {**vars(self), "not_kept": dict(sorted(self.not_kept.items()))}
 
 

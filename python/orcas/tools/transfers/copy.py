@@ -46,7 +46,7 @@ class Outcome:
     failures: list[dict[str, str]] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """The result for JSON."""
         return {
             "Objects": self.objects, "Bytes": self.bytes, "Unverified": self.unverified, "LeftOut": self.left_out,
             "Failed": self.failed, "Errors": self.failures,

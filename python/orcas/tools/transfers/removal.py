@@ -35,7 +35,7 @@ class Removed:
     failures: list[dict[str, str]] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """The result for JSON."""
         return {
             "Deleted": self.objects,
             "DeleteMarkers": self.markers,

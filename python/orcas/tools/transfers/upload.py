@@ -151,7 +151,7 @@ class _Note:
 
     @classmethod
     def of(cls, session: Session, path: bytes, found: os.stat_result, place: Place, headers: Headers) -> _Note:
-        """That of a file as it was found, on its way to this place."""
+        """The note of a file as it was found, on its way to this place."""
         about = [
             session.transport.host, str(place), os.fsdecode(os.path.realpath(path)), found.st_size, found.st_mtime_ns,
             found.st_ino, [(name.decode(), value.decode("latin-1")) for name, value in headers],

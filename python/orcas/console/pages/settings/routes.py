@@ -174,7 +174,7 @@ async def _page(
 
 
 def _mark(document: str | None) -> str:
-    """By which a page knows again the document that it was made of."""
+    """The mark by which a page knows again the document that it was made of."""
     return "" if document is None else hashlib.sha256(document.encode()).hexdigest()[:32]
 
 

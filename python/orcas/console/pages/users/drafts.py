@@ -34,11 +34,11 @@ class Draft:
     status: int = 200
 
     def refused(self, what: str, error: CallError) -> Draft:
-        """The same after the server has refused to save it. `what`: what was not done."""
+        """The draft after the server has refused to save it. `what`: what was not done."""
         return dataclasses.replace(self, problem=f"{what} {explained(error)}".strip(), status=error.status)
 
     def context(self) -> dict[str, Any]:
-        """For templates: `text`, `findings`, `problem`, `fine` and `unsaved`."""
+        """Names for templates: `text`, `findings`, `problem`, `fine` and `unsaved`."""
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "status"}
 
 

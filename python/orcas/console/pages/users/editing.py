@@ -163,7 +163,7 @@ async def policy(request: Request, draft: Draft | None = None, problem: str = ""
 
 
 async def _users(who: Visit, arn: str) -> tuple[list[tuple[str, str, str]], str]:
-    """Who has a policy: kind, name and path; or why that is refused."""
+    """Users, groups and roles that have a policy: kind, name and path; or why that is refused."""
     try:
         answer = await iam(who, "ListEntitiesForPolicy", {"PolicyArn": arn, "MaxItems": "1000"})
     except CallError as error:

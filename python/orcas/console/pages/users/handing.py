@@ -15,7 +15,7 @@ PATH = "/users/new-key"
 
 
 def hand_over(request: Request, key: str, secret: str, heading: str, back: str, note: str = "") -> Response:
-    """To the page of a new key. `back`: where it leads afterwards."""
+    """A redirect to the page of a new key. `back`: where it leads afterwards."""
     said = {"secret": secret, "heading": heading, "back": back, "note": note}
     visit(request).session.keep_made(key, said)
     return redirect(request, PATH, key=key)

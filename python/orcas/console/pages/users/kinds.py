@@ -53,7 +53,7 @@ def name_of(request: Request) -> str:
 
 
 def called(kind: str) -> str:
-    """As actions and parameters of IAM have it."""
+    """The kind as actions and parameters of IAM have it."""
     return kind.capitalize()
 
 

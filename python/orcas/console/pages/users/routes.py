@@ -14,7 +14,7 @@ from orcas.console.rendering import redirect
 
 
 async def first(request: Request) -> Response:
-    """To the list of users."""
+    """Lead to the list of users."""
     return redirect(request, "/users/users")
 
 

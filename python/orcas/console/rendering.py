@@ -95,7 +95,7 @@ def url(request: Request, path: str, **query: str | None) -> str:
 
 
 async def page(request: Request, template: str, status: int = 200, **context: Any) -> Response:
-    """A page. The template gets what is in `context` here, and with a session `may`, as of `Rights`.
+    """A page. The template gets what is in `context` here, and with a session `may`, as of `rights_of`.
 
     `problem`: what is said below the heading. A page of a bucket also has the bucket, its path and the folders of `key` or
     `folder`.
@@ -106,7 +106,7 @@ async def page(request: Request, template: str, status: int = 200, **context: An
         context["bucket"], context["bucket_path"] = bucket, f"/b{object_path(bucket)}"
         context["crumbs"] = shown.crumbs(context.get("key") or context.get("folder") or "")
     if who is not None:
-        context["may"] = (await rights_of(who, state.places, state.tabs, bucket, context)).may
+        context["may"] = await rights_of(who, state.places, state.tabs, bucket, context)
     context = {
         "request": request, "base": request.scope["root_path"], "url": functools.partial(url, request),
         "asset": functools.partial(_asset, request), "visit": who, "csrf": "" if who is None else who.session.csrf,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from orcas.console.calls import CallError, Visit, admin
@@ -32,23 +32,17 @@ _PREFIX: Final = "s3:prefix"
 SERVER: Final = "arn:aws:orcas:::server"
 
 
-class Rights:
-    """The actions that the visitor may perform. Those that could not be asked about count as allowed: a page shows them."""
-
-    def __init__(self, found: set[str] | None) -> None:
-        self._found = found
-
-    def may(self, *actions: str) -> bool:
-        """Whether one of these is allowed; without any, there is nothing to be allowed."""
-        return not actions or self._found is None or not self._found.isdisjoint(actions)
+# Whether one of these actions is allowed; without any, there is nothing to be allowed.
+May = Callable[..., bool]
 
 
 async def rights_of(
     visit: Visit, places: list[Place], tabs: list[Place], bucket: str | None, context: Mapping[str, Any]
-) -> Rights:
+) -> May:
     """What a page needs to know: about its bucket, its key or keys with its prefix, and the actions that it `asks`.
 
-    Whether a folder of its `crumbs` may be listed is what `may` says of the folder's prefix, if that ends with a slash.
+    Whether a folder of its `crumbs` may be listed is what the answer says of the folder's prefix, if that ends with a slash.
+    All that could not be asked about counts as allowed: a page shows it.
     """
     supposed: dict[str, dict[str, list[str]]] = {}
     asked = dict(context.get("asks", {}))
@@ -81,6 +75,7 @@ async def rights_of(
     try:
         answer = await admin(visit, "POST", "access/own", {"questions": questions})
     except CallError:
-        return Rights(None)
+        return lambda *_: True
     found = {action for action, allowed in zip((*asked, *above), answer["allowed"], strict=True) if allowed}
-    return Rights(found | ({ROOT} if answer["root"] else set()))
+    found |= {ROOT} if answer["root"] else set()
+    return lambda *actions: not actions or not found.isdisjoint(actions)

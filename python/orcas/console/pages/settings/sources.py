@@ -6,25 +6,11 @@ import asyncio
 import base64
 import hashlib
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from orcas.console.calls import CallError, Visit, admin, call, object_path
 from orcas.console.documents.kinds import STORE
 from orcas.console.documents.trees import parse, parse_lines, render
-
-
-class Source(Protocol):
-    """Reads and writes a document of a bucket. `removable`: it can be taken away; None stands for no document."""
-
-    @property
-    def removable(self) -> bool:
-        """Whether `save` takes None."""
-
-    async def load(self, visit: Visit, bucket: str) -> str | None:
-        """The document, with line breaks. Raises CallError."""
-
-    async def save(self, visit: Visit, bucket: str, document: str | None) -> None:
-        """Store it, or take it away. Raises CallError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +51,10 @@ def _readable(body: bytes) -> str:
         return body.decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True)
 class Quota:
     """The quota of a bucket, as lines."""
 
-    removable: bool = True
+    removable = True
 
     async def load(self, visit: Visit, bucket: str) -> str | None:
         """Bytes and objects; None without a quota."""
@@ -85,11 +70,10 @@ class Quota:
         await admin(visit, "PUT", "quotas", {**limits, "bucket": bucket})
 
 
-@dataclass(frozen=True, slots=True)
 class StoreSettings:
     """The settings of a bucket in place of those of the store, as header lines."""
 
-    removable: bool = True
+    removable = True
 
     async def load(self, visit: Visit, bucket: str) -> str | None:
         """The settings that are set; None if there are none."""
@@ -102,6 +86,10 @@ class StoreSettings:
         if unknown := next((name for name in headers if name not in _NAMES), None):
             raise CallError(400, "InvalidRequest", f"{unknown} is none of these settings: {', '.join(_NAMES)}.")
         await call(visit, "PUT", object_path(bucket), {"orcas-settings": ""}, headers)
+
+
+# Each reads a document of a bucket, and stores it or, if it is `removable`, takes it away. None stands for no document.
+Source = Configuration | Quota | StoreSettings
 
 
 def _settings(document: str | None) -> dict[str, str]:

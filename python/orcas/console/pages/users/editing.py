@@ -13,7 +13,7 @@ from starlette.responses import Response
 from orcas.console.calls import CallError, Visit, iam
 from orcas.console.documents.policies import readable
 from orcas.console.explaining import managed_document
-from orcas.console.pages.users.drafts import Draft, draft_of, templates, typed
+from orcas.console.pages.users.drafts import Draft, draft_of, templates
 from orcas.console.pages.users.kinds import called, everything, inline_document, kind_of, name_of, part, place, texts
 from orcas.console.rendering import explained, field, flash, flash_error, page, redirect, visit
 
@@ -28,52 +28,48 @@ _NEEDS: Final = {
 _VERSIONS_MAX: Final = 5
 
 
-async def inline(request: Request) -> Response:
-    """The editor of an inline policy: a new one, unless its name is in the address."""
-    kind, name, policy = kind_of(request), name_of(request), request.query_params.get("policy", "")
-    text = readable(await inline_document(visit(request), kind, name, policy)) if policy else ""
-    return await _editor(request, Draft(text), policy)
-
-
-async def save_inline(request: Request) -> Response:
-    """Save an inline policy, check it, or begin with a template."""
-    kind, name, policy = kind_of(request), name_of(request), field(request, "name").strip()
-    parameters = {f"{called(kind)}Name": name, "PolicyName": policy, "PolicyDocument": typed(request)}
-    return await _save(request, "identity", policy, (f"Put{called(kind)}Policy", parameters))
-
-
-async def trust(request: Request) -> Response:
-    """The editor of the trust policy of a role."""
-    if kind_of(request) != "role":
+def _is_trust(request: Request) -> bool:
+    """Whether the page is about a trust policy, which only roles have."""
+    trusts = request.url.path.endswith("/trust")
+    if trusts and kind_of(request) != "role":
         raise HTTPException(404)
-    answer = await iam(visit(request), "GetRole", {"RoleName": name_of(request)})
-    return await _editor(request, Draft(readable(unquote(answer.findtext("Role/AssumeRolePolicyDocument") or ""))))
+    return trusts
 
 
-async def save_trust(request: Request) -> Response:
-    """Save or check a trust policy."""
-    if kind_of(request) != "role":
-        raise HTTPException(404)
-    parameters = {"RoleName": name_of(request), "PolicyDocument": typed(request)}
-    return await _save(request, "trust", "", ("UpdateAssumeRolePolicy", parameters))
+async def edit(request: Request) -> Response:
+    """The editor of a trust policy, or of an inline policy: of a new one, unless its name is in the address."""
+    who, kind, name = visit(request), kind_of(request), name_of(request)
+    policy, text = request.query_params.get("policy", ""), ""
+    if _is_trust(request):
+        answer = await iam(who, "GetRole", {"RoleName": name})
+        text = unquote(answer.findtext("Role/AssumeRolePolicyDocument") or "")
+    elif policy:
+        text = await inline_document(who, kind, name, policy)
+    return await _editor(request, Draft(readable(text)), policy)
 
 
-async def _save(request: Request, kind: str, policy: str, action: tuple[str, dict[str, str]]) -> Response:
-    draft, is_ready = draft_of(request, kind)
+async def save(request: Request) -> Response:
+    """Save the policy, check it, or begin with a template."""
+    of, policy, trusts = called(kind_of(request)), field(request, "name").strip(), _is_trust(request)
+    draft, is_ready = draft_of(request, "trust" if trusts else "identity")
     if not is_ready:
         return await _editor(request, draft, policy)
+    named = {f"{of}Name": name_of(request), "PolicyDocument": draft.text}
     try:
-        await iam(visit(request), *action)
+        if trusts:
+            await iam(visit(request), "UpdateAssumeRolePolicy", named)
+        else:
+            await iam(visit(request), f"Put{of}Policy", named | {"PolicyName": policy})
     except CallError as error:
         return await _editor(request, draft.refused("Nothing was changed.", error), policy)
-    flash(request, f"The {'inline policy ' + policy if policy else 'trust policy'} is saved.")
+    flash(request, "The trust policy is saved." if trusts else f"The inline policy {policy} is saved.")
     return redirect(request, place(kind_of(request), name_of(request)))
 
 
 async def _editor(request: Request, draft: Draft, policy: str = "") -> Response:
     kind, name = kind_of(request), name_of(request)
     context: dict[str, Any] = {
-        "kind": kind, "name": name, "policy": policy, "trust": request.url.path.endswith("/trust"),
+        "kind": kind, "name": name, "policy": policy, "trust": _is_trust(request),
         "here": place(kind, name), "templates": templates(),
         "typed": {each: field(request, each) for each in ("template", "bucket", "prefix")}, **draft.context(),
     }  # fmt: skip

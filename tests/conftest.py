@@ -7,6 +7,7 @@ import functools
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from tests.fixtures.wire import Wire
 # Each client has a session of its own, as users have it, and each session would parse the same models of AWS's services.
 _parse_model = functools.cache(JSONFileLoader().load_file)
 JSONFileLoader.load_file = lambda _self, path: _parse_model(path)
+
+SLOWEST = Path(__file__).parents[1] / "target" / "slowest.tsv"
 
 # A shell without job control ignores Ctrl-C in what it runs in the background, and so would every command under test.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -30,6 +33,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
         if params.get("target", "disk") != "disk" and item.path.stem != "test_objects":
             item.add_marker(pytest.mark.full)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Keep what a run that asks for its slowest tests (`--durations`) took, in seconds, in target/slowest.tsv."""
+    if terminalreporter.config.getoption("durations"):
+        reports = [each for found in terminalreporter.stats.values() for each in found if hasattr(each, "duration")]
+        slowest = sorted(reports, key=lambda each: -each.duration)[:200]
+        lines = [f"{each.duration:.2f}\t{each.when}\t{each.nodeid}\n" for each in slowest]
+        SLOWEST.parent.mkdir(exist_ok=True)
+        SLOWEST.write_text("".join(lines), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ from orcas.control.identities.actions import (
     sessions,
     simulation,
 )
-from orcas.control.identities.authorization import authorize
+from orcas.control.identities.authorization import authorize, caller_facts, times
 from orcas.control.identities.calls import (
     AccessDecisions,
     Answer,
@@ -186,6 +186,36 @@ class Identities:
 
         return await self.finished(run())
 
+    async def decide(
+        self,
+        access_key: str,
+        token: str | None,
+        context: Mapping[str, list[str]],
+        asked: Sequence[tuple[str, str, Mapping[str, str]]],
+    ) -> list[bool]:
+        """Whether who has signed may do each of these, of another service than S3, to what is in its own account.
+
+        `asked`: an action, a resource, and its keys of conditions. `access_key`, `token` and `context`: as of `perform`.
+
+        Raises:
+            IamError: it is nobody any more, or takes too much to compare.
+        """
+        async with self._turn():
+            records = Records(self._connection)
+            if token is None:
+                caller = await self._caller(records, access_key, None, context)
+            else:
+                caller = await self._in_session(records, (access_key, token), context, "sts")
+            call = self._call(records, caller, {}, operator=False)
+            facts = await caller_facts(call)
+        known = {"resource_policy": None, **facts, "resource_account": caller.account.number}
+        found = []
+        for action, resource, given in asked:
+            told = {**context, **times(), **{name: [value] for name, value in given.items()}}
+            decision = await call.evaluate({**known, "action": action, "resource": resource, "context": told})
+            found.append(decision["decision"] == "allowed")
+        return found
+
     async def provider(self, account: str, issuer: str) -> Entity | None:
         """The provider with this URL that the account with this number has registered."""
         async with self._turn():
@@ -311,15 +341,17 @@ class Identities:
         entry, root = ACTIONS.get(name), self._root.owner
         if entry is None or (entry.root and not operator and (caller.user is not None or caller.account.id != root)):
             raise _unknown(name)
-        parameters, encrypt = Parameters(given), self._secrets.encrypt
-        return entry, Call(
+        return entry, self._call(records, caller, given, operator=operator)
+
+    def _call(self, records: Records, caller: Caller, given: Mapping[str, Any], *, operator: bool) -> Call:
+        return Call(
             caller,
             caller.account,
-            parameters,
+            Parameters(given),
             records,
             self._engine,
-            encrypt,
-            root,
+            self._secrets.encrypt,
+            self._root.owner,
             operator,
             self._root.access_key,
             self._sessions,

@@ -86,6 +86,12 @@ Domain = Annotated[
         "--domain", metavar="NAME", help="Also serve buckets as BUCKET.NAME (virtual-hosted style); may be repeated."
     ),
 ]
+Warehouse = Annotated[
+    str | None,
+    typer.Option(
+        "--warehouse", metavar="BUCKET", help="Make this bucket a warehouse of tables, and create it if missing."
+    ),
+]
 
 
 def _print_version(asked: bool) -> None:
@@ -140,6 +146,7 @@ def serve(
     domain: Domain = None,
     log: ClusterLog = None,
     node_url: NodeUrl = None,
+    warehouse: Warehouse = None,
     salvage: Salvage = False,
     report: Report = None,
 ) -> None:
@@ -180,6 +187,7 @@ def serve(
         "any_date": any_date or None,
         "cluster_log": log,
         "cluster_url": node_url,
+        "warehouse": warehouse,
         "salvage": salvage or None,
     }
     if report is not None and not salvage:

@@ -19,6 +19,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -75,6 +76,8 @@ from orcas.settings.config import DEV_SECRET_KEY, Settings, resolve
 from orcas.settings.paths import reserved_paths
 from orcas.standby.following import Progress
 from orcas.standby.mark import check_no_standby
+from orcas.tables import MOUNT as TABLES
+from orcas.tables import NEEDED
 from orcas.targets.delivery import Deliveries
 from orcas.targets.file import check_targets, read_targets
 from orcas.telemetry.access import AccessLog
@@ -263,8 +266,7 @@ async def _assembled(
             if serves:
                 parts.schedule.start()
                 if not reads:
-                    await create_buckets(settings, root, dispatcher.perform)
-                    await warn_of_hidden(settings, root, dispatcher.perform)
+                    await _prepare(settings, root, dispatcher)
             dispatch, below = _dispatch(dispatcher, parts.testing)
             yield OpenStore(
                 dispatch=dispatch,
@@ -293,6 +295,31 @@ async def _assembled(
         await asyncio.to_thread(close_core, core)
     await parts.schedule.join()
     await asyncio.to_thread(parts.tools.jobs.join)
+
+
+async def _prepare(settings: Settings, root: Root, dispatcher: Dispatcher) -> None:
+    """Create the buckets that the settings name, and let one be a warehouse of tables.
+
+    Raises:
+        ConfigurationError: one cannot be created, or cannot be a warehouse.
+    """
+    await create_buckets(settings, root, dispatcher.perform)
+    await warn_of_hidden(settings, root, dispatcher.perform)
+    bucket = settings.warehouse
+    if bucket is None:
+        return
+    if find_spec("pyiceberg") is None:
+        raise ConfigurationError(NEEDED)
+    from orcas.tables.failures import TableError
+    from orcas.tables.objects import Objects
+    from orcas.tables.warehouses import create_warehouse
+
+    try:
+        await create_warehouse(Objects(lambda: dispatcher, lambda: root, settings.region), bucket)
+    except TableError as error:
+        raise ConfigurationError(
+            f"The bucket {bucket} of ORCAS_WAREHOUSE cannot be a warehouse: {error.message} Name another one."
+        ) from None
 
 
 def _parts(
@@ -552,6 +579,7 @@ class Orcas(FastAPI):
         # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
         self.routes.append(_mounted(MOUNT, self._serve_admin))
+        self.routes.append(_mounted(TABLES, self._serve_tables))
         if settings.console:
             self.routes.append(Route("/_orcas/console", _to_console))
             self.routes.append(_mounted("/_orcas/console", self._serve_console))
@@ -669,6 +697,25 @@ class Orcas(FastAPI):
     async def _serve_minio_admin(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._make("_minio_admin")
         await self._minio_admin(scope, receive, send)
+
+    @functools.cached_property
+    def _tables(self) -> ASGIApp:
+        """The catalog of tables, likewise."""
+        if find_spec("pyiceberg") is None:
+            said = {"message": NEEDED, "type": "UnsupportedOperationException", "code": 501}
+            return JSONResponse({"error": said}, 501)
+        from orcas.tables.api import tables_app
+
+        return tables_app(self.settings, self._parts, self._dispatch, self._root)
+
+    async def _serve_tables(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._make("_tables")
+        await self._tables(scope, receive, send)
+
+    def _dispatch(self) -> Dispatch:
+        if self.store is None:
+            raise RuntimeError("the application's lifespan is not open")
+        return self.store.dispatch
 
     async def _serve_console(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._make("_console")

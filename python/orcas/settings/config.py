@@ -65,6 +65,7 @@ _SECRET_KEY_MIN: Final = 8
 _MASTER_KEY: Final = re.compile(r"[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
 _PASSPHRASE: Final = re.compile(r"[^\x00-\x1f\x7f]{8,256}")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,64}")
 _HTTPS_URL: Final = re.compile(r"https://[^\s/?#@]+(/[^\s?#]*)?")
 _LOG_URL: Final = re.compile(r"(s3|postgres(ql)?)://[^\s]+")
@@ -199,6 +200,14 @@ class Settings(ObservabilitySettings):
         "comma-separated buckets that the start creates if they do not exist; with `:download`, `:upload` or `:public` "
         "behind its name, everybody may read a new bucket, write it, or both",
         buckets,
+    )
+    warehouse: str | None = _setting(
+        None,
+        "bucket that the start makes a warehouse of tables, and creates if it does not exist; the one of clients that "
+        "name none",
+        text,
+        pattern=_BUCKET,
+        requirement="the name of a bucket",
     )
     root_access_key: str | None = _setting(
         None, "access key of the root identity; generated at the first start if not set", text,

@@ -1,0 +1,528 @@
+"""The paths of Iceberg's REST catalog, under `/_orcas/iceberg/v1/`: what a request says, and the documents of answers.
+
+`Catalogued` finds out who calls before a path is looked at; each path begins with what its caller must be allowed. Names in
+paths stay percent-encoded until they are split, since they may have slashes. Must not know objects.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote
+
+from fastapi import FastAPI, Request
+from pydantic import BaseModel, Field, ValidationError
+from pyiceberg.catalog.rest import CreateTableRequest, RegisterTableRequest
+from pyiceberg.table import CommitTableRequest, TableIdentifier
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from orcas.control.identities.names import account_number
+from orcas.engine import Refusal, StoreError
+from orcas.errors import UnavailableError
+from orcas.http.bodies import BodyError, collect
+from orcas.tables import MOUNT
+from orcas.tables import metadata as of_tables
+from orcas.tables.callers import Caller, Callers, Question, TokenError
+from orcas.tables.catalog import CHANGES_MAX, Catalog, Change, Table
+from orcas.tables.credentials import Vending
+from orcas.tables.failures import NO_TABLE, TableError, invalid, missing
+from orcas.tables.names import (
+    Identifier,
+    Namespace,
+    Places,
+    checked,
+    identifier,
+    parsed,
+    place_of,
+)
+from orcas.tables.objects import PAGE, Objects
+from orcas.telemetry.reports import note_cause
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from orcas.admin.parts import Parts
+    from orcas.engine import Core
+    from orcas.iam.directory import Directory
+    from orcas.settings.config import Settings
+    from orcas.tables.objects import Application, Signing
+
+TOKENS: Final = "/v1/oauth/tokens"
+# Bytes of a request.
+BODY_MAX: Final = 8 * 1024 * 1024
+_FORM_MAX: Final = 64 * 1024
+# In the scope of a request: who calls, and what they have sent.
+_CALL: Final = "orcas.tables"
+_WAREHOUSE: Final = re.compile(r"(?:s3://|arn:aws:s3tables:[\w-]*:\d*:bucket/)?([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/?")
+_DELEGATED: Final = "vended-credentials"
+# What whoever names a place for a table must be allowed there.
+_OWN_FILES: Final = ("GetObject", "PutObject", "DeleteObject")
+_KINDS: Final = {404: "NotFoundException", 405: "UnsupportedOperationException"}
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class NamespaceBody(BaseModel):
+    """A namespace that is to be created."""
+
+    namespace: list[str]
+    properties: dict[str, str] = Field(default_factory=dict)
+
+
+class PropertiesBody(BaseModel):
+    """Properties that are to change."""
+
+    removals: list[str] = Field(default_factory=list)
+    updates: dict[str, str] = Field(default_factory=dict)
+
+
+class RenameBody(BaseModel):
+    """A table, and the name that it is to have."""
+
+    source: TableIdentifier
+    destination: TableIdentifier
+
+
+class TransactionBody(BaseModel):
+    """Changes of several tables."""
+
+    changes: list[CommitTableRequest] = Field(alias="table-changes", min_length=1, max_length=CHANGES_MAX)
+
+
+def tables_app(
+    settings: Settings,
+    parts: Callable[[], Parts],
+    dispatch: Callable[[], Application],
+    root: Callable[[], Signing],
+) -> ASGIApp:
+    """The application to be mounted at `MOUNT`.
+
+    Args:
+        settings: of the server.
+        parts: of the open store.
+        dispatch: the application of S3.
+        root: the keys that sign requests of the catalog.
+    """
+
+    def core() -> Core:
+        return parts().core
+
+    def directory() -> Directory | None:
+        return parts().identities
+
+    def move(bucket: str, source: str, target: str, count: int) -> None:
+        core().move_prefix((bucket, source), (bucket, target), True, count)
+
+    def account() -> str:
+        return account_number(root().owner)
+
+    objects = Objects(dispatch, root, settings.region)
+    catalog = Catalog(objects, lambda: Places(root().secret_key), move)
+    answers = _Answers(Vending(directory, root, settings.region))
+    app = FastAPI(title="Tables", docs_url=None, redoc_url=None, openapi_url=None)
+    app.router.redirect_slashes = False
+    _add_errors(app)
+    _add_config(app, catalog, settings.warehouse)
+    _add_namespaces(app, catalog)
+    _add_tables(app, catalog, answers)
+    _add_reads(app, catalog, answers)
+    _add_changes(app, catalog)
+    return Catalogued(app, Callers(core, directory, account, settings.region))
+
+
+class Catalogued:
+    """ASGI middleware: passes on requests with their caller and their body, and answers those for tokens."""
+
+    def __init__(self, app: ASGIApp, callers: Callers) -> None:
+        self._app, self._callers = app, callers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        # The names in it are decoded one by one.
+        scope["path"] = scope["raw_path"].decode("latin-1")
+        try:
+            try:
+                if scope["path"].endswith(MOUNT + TOKENS):
+                    await self._token(scope, await collect(receive, _FORM_MAX), receive, send)
+                    return
+                caller = await self._callers.known(scope)
+                body = await collect(receive, BODY_MAX)
+                caller.check(body)
+                scope[_CALL] = caller, body
+            except BodyError as error:
+                if error.is_cut_off:
+                    return
+                raise TableError(413, "BadRequestException", f"A request has at most {BODY_MAX} bytes.") from None
+        except (TableError, UnavailableError) as error:
+            await _refusal(scope, error)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _token(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        response: Response
+        try:
+            if scope["method"] != "POST":
+                raise TokenError(405, "invalid_request", "Tokens are asked for by POST.")
+            response = JSONResponse(await self._callers.token(scope, body), headers={"cache-control": "no-store"})
+        except TokenError as error:
+            note_cause(scope, error.code, error.message)
+            response = JSONResponse({"error": error.code, "error_description": error.message}, error.status)
+        await response(scope, receive, send)
+
+
+def _refusal(scope: Scope, error: Exception) -> Response:
+    if not isinstance(error, TableError):
+        error = TableError(503, "ServiceUnavailableException", str(error))
+    note_cause(scope, error.kind, error.message)
+    said = {"message": error.message, "type": error.kind, "code": error.status}
+    headers = {"www-authenticate": "Bearer"} if error.status == HTTPStatus.UNAUTHORIZED else None
+    return JSONResponse({"error": said}, error.status, headers)
+
+
+def _add_errors(app: FastAPI) -> None:
+    async def refused(request: Request, error: Exception) -> Response:
+        return _refusal(request.scope, error)
+
+    async def of_engine(request: Request, error: Exception) -> Response:
+        status, code, message = error.args if isinstance(error, Refusal) else (503, "StoreError", f"{error}.")
+        return _refusal(request.scope, TableError(status, code, message))
+
+    async def lost(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        kind = _KINDS.get(error.status_code, "BadRequestException")
+        return _refusal(request.scope, TableError(error.status_code, kind, f"{error.detail}."))
+
+    app.add_exception_handler(TableError, refused)
+    app.add_exception_handler(UnavailableError, refused)
+    app.add_exception_handler(Refusal, of_engine)
+    app.add_exception_handler(StoreError, of_engine)
+    app.add_exception_handler(HTTPException, lost)
+
+
+def _caller(request: Request) -> Caller:
+    found: Caller = request.scope[_CALL][0]
+    return found
+
+
+async def _admit(request: Request, catalog: Catalog, bucket: str, *asked: Question) -> None:
+    """What a request asks for must be allowed. Only then it is looked whether the bucket is a warehouse."""
+    await _caller(request).require(*asked)
+    await catalog.check_warehouse(bucket)
+
+
+def _body(request: Request, model: type[_Model], **defaults: Any) -> _Model:
+    """What a request says. `defaults`: what pyiceberg's clients always send, and others may leave out."""
+    try:
+        told = json.loads(request.scope[_CALL][1] or b"{}")
+        if not isinstance(told, dict):
+            raise invalid("The body is no object of JSON.")
+        return model.model_validate({**defaults, **told})
+    except ValidationError as error:
+        raise invalid(of_tables.told(error)) from None
+    except RecursionError:
+        raise invalid("The body is nested too deeply.") from None
+    # pyiceberg raises others, about schemas.
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise invalid(f"The body cannot be read: {str(error)[:500]}.") from None
+
+
+def _bucket(request: Request) -> str:
+    return unquote(request.path_params["warehouse"])
+
+
+def _namespace(request: Request) -> Namespace:
+    return parsed(unquote(request.path_params["namespace"]))
+
+
+def _table(request: Request) -> Identifier:
+    return identifier(_namespace(request), unquote(request.path_params["table"]))
+
+
+def _named(given: TableIdentifier) -> Identifier:
+    return identifier(checked(list(given.namespace.root)), given.name)
+
+
+async def _pages(request: Request, page: Callable[[str, int], Any]) -> tuple[list[Any], str | None]:
+    """The page that a request asks for, or everything, for clients that know no pages."""
+    query = request.query_params
+    size = query.get("pageSize", str(PAGE))
+    if not size.isdecimal() or int(size[:9]) < 1:
+        raise invalid("pageSize is a number from 1.")
+    limit = min(int(size[:9]), PAGE)
+    found, following = await page(query.get("pageToken", ""), limit)
+    while following is not None and not {"pageSize", "pageToken"} & query.keys():
+        more, following = await page(following, limit)
+        found += more
+    return found, following
+
+
+def _add_config(app: FastAPI, catalog: Catalog, default: str | None) -> None:
+    @app.get("/v1/config")
+    async def config(request: Request) -> Response:
+        """The prefix of the paths of a warehouse, and which paths there are."""
+        named = request.query_params.get("warehouse") or default
+        if named is None:
+            raise invalid("Name the warehouse, a bucket: warehouse=NAME.")
+        found = _WAREHOUSE.fullmatch(named)
+        if found is None:
+            raise invalid("A warehouse is named as its bucket, as s3://BUCKET or by its ARN.")
+        bucket = found[1]
+        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "GetTableBucket"))
+        paths = [
+            f"{method} {route.path.replace('{warehouse}', '{prefix}')}"
+            for route in app.routes
+            if isinstance(route, Route) and "{warehouse}" in route.path
+            for method in sorted(route.methods or ())
+        ]
+        return JSONResponse({"defaults": {}, "overrides": {"prefix": bucket}, "endpoints": paths})
+
+
+def _add_namespaces(app: FastAPI, catalog: Catalog) -> None:
+    @app.get("/v1/{warehouse}/namespaces")
+    async def list_namespaces(request: Request) -> Response:
+        bucket, given = _bucket(request), request.query_params.get("parent")
+        # As in paths, clients encode its levels before they encode the query.
+        parent = parsed(unquote(given)) if given else None
+        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "ListNamespaces", parent))
+
+        async def page(after: str, limit: int) -> tuple[list[Namespace], str | None]:
+            return await catalog.list_namespaces(bucket, parent, after, limit)
+
+        found, following = await _pages(request, page)
+        return JSONResponse({"namespaces": [list(each) for each in found], "next-page-token": following})
+
+    @app.post("/v1/{warehouse}/namespaces")
+    async def create_namespace(request: Request) -> Response:
+        bucket, order = _bucket(request), _body(request, NamespaceBody)
+        namespace = checked(order.namespace)
+        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "CreateNamespace", namespace))
+        await catalog.create_namespace(bucket, namespace, order.properties)
+        return JSONResponse({"namespace": list(namespace), "properties": order.properties})
+
+    @app.get("/v1/{warehouse}/namespaces/{namespace}")
+    async def load_namespace(request: Request) -> Response:
+        bucket, namespace = _bucket(request), _namespace(request)
+        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "GetNamespace", namespace))
+        properties = await catalog.namespace(bucket, namespace)
+        return JSONResponse({"namespace": list(namespace), "properties": properties})
+
+    @app.head("/v1/{warehouse}/namespaces/{namespace}")
+    async def namespace_exists(request: Request) -> Response:
+        await load_namespace(request)
+        return Response(status_code=204)
+
+    @app.delete("/v1/{warehouse}/namespaces/{namespace}")
+    async def drop_namespace(request: Request) -> Response:
+        bucket, namespace = _bucket(request), _namespace(request)
+        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "DeleteNamespace", namespace))
+        await catalog.drop_namespace(bucket, namespace)
+        return Response(status_code=204)
+
+    @app.post("/v1/{warehouse}/namespaces/{namespace}/properties")
+    async def update_properties(request: Request) -> Response:
+        bucket, namespace, order = _bucket(request), _namespace(request), _body(request, PropertiesBody)
+        # S3 Tables has no properties: whoever may create a namespace gives it some.
+        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "CreateNamespace", namespace))
+        updated, removed, absent = await catalog.update_namespace(bucket, namespace, order.updates, order.removals)
+        return JSONResponse({"updated": updated, "removed": removed, "missing": absent})
+
+
+class _Answers:
+    """The answers that show a table, with keys for its files if the client wants some and may have them."""
+
+    def __init__(self, vending: Vending) -> None:
+        self._vending = vending
+
+    async def table(self, request: Request, bucket: str, table: Identifier, found: Table) -> Response:
+        """A table."""
+        return await self.staged(request, bucket, table, found.text, found.place, found.location(bucket))
+
+    async def staged(
+        self, request: Request, bucket: str, table: Identifier, text: bytes, place: str, location: str | None
+    ) -> Response:
+        """A table, or one that is not there yet."""
+        config = self._vending.config(_endpoint(request))
+        delegated = request.headers.get("x-iceberg-access-delegation", "")
+        keys = await self._keys(request, bucket, table, place) if _DELEGATED in delegated else None
+        told: dict[str, Any] = {"config": config | (keys or {})}
+        if location is not None:
+            told["metadata-location"] = location
+        if keys is not None:
+            told["storage-credentials"] = [{"prefix": f"s3://{bucket}/{place}/", "config": config | keys}]
+        # The metadata is passed on as it is stored.
+        return _json(json.dumps(told).encode()[:-1] + b', "metadata": ' + text + b"}")
+
+    async def keys(self, request: Request, bucket: str, table: Identifier, place: str) -> Response:
+        """The keys alone."""
+        config, keys = self._vending.config(_endpoint(request)), await self._keys(request, bucket, table, place)
+        given = [] if keys is None else [{"prefix": f"s3://{bucket}/{place}/", "config": config | keys}]
+        return JSONResponse({"storage-credentials": given})
+
+    async def _keys(self, request: Request, bucket: str, table: Identifier, place: str) -> dict[str, str] | None:
+        caller = _caller(request)
+        reads, writes = await caller.may(*caller.table(bucket, table, "GetTableData", "PutTableData"))
+        return await self._vending.keys(bucket, place, caller.who.arn, writes=writes) if reads else None
+
+
+def _endpoint(request: Request) -> str:
+    """The URL of S3, as the client reaches this server."""
+    root = request.scope.get("root_path", "").removesuffix(MOUNT)
+    return f"{request.url.scheme}://{request.headers.get('host', 'localhost')}{root}"
+
+
+def _json(text: bytes) -> Response:
+    return Response(text, media_type="application/json")
+
+
+def _add_tables(app: FastAPI, catalog: Catalog, answers: _Answers) -> None:
+    @app.get("/v1/{warehouse}/namespaces/{namespace}/tables")
+    async def list_tables(request: Request) -> Response:
+        bucket, namespace = _bucket(request), _namespace(request)
+        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "ListTables", namespace))
+
+        async def page(after: str, limit: int) -> tuple[list[Identifier], str | None]:
+            return await catalog.list_tables(bucket, namespace, after, limit)
+
+        found, following = await _pages(request, page)
+        shown = [{"namespace": list(each.namespace), "name": each.name} for each in found]
+        return JSONResponse({"identifiers": shown, "next-page-token": following})
+
+    @app.post("/v1/{warehouse}/namespaces/{namespace}/tables")
+    async def create_table(request: Request) -> Response:
+        bucket = _bucket(request)
+        unset = {"location": None, "partition-spec": None, "write-order": None}
+        order = _body(request, CreateTableRequest, **unset)
+        table = identifier(_namespace(request), order.name)
+        place = None if order.location is None else place_of(order.location, bucket)
+        caller = _caller(request)
+        given = [] if place is None else caller.objects(bucket, f"{place}/*", *_OWN_FILES)
+        await _admit(request, catalog, bucket, *caller.table(bucket, table, "CreateTable"), *given)
+        if order.stage_create:
+            made, place = await catalog.stage(bucket, table, order, place)
+            return await answers.staged(request, bucket, table, of_tables.written(made), place, None)
+        return await answers.table(request, bucket, table, await catalog.create(bucket, table, order, place))
+
+    @app.post("/v1/{warehouse}/namespaces/{namespace}/register")
+    async def register_table(request: Request) -> Response:
+        bucket, order = _bucket(request), _body(request, RegisterTableRequest, overwrite=False)
+        table = identifier(_namespace(request), order.name)
+        folder, _, name = order.metadata_location.rpartition("/")
+        if not folder.endswith("/metadata") or not re.fullmatch(r"[\w.-]{1,255}\.metadata\.json", name, re.ASCII):
+            raise invalid("A metadata file is LOCATION/metadata/NAME.metadata.json, not compressed.")
+        place = place_of(folder.removesuffix("/metadata"), bucket)
+        caller = _caller(request)
+        actions = ("CreateTable", *(("UpdateTableMetadataLocation",) if order.overwrite else ()))
+        await _admit(
+            request,
+            catalog,
+            bucket,
+            *caller.table(bucket, table, *actions),
+            *caller.objects(bucket, f"{place}/*", *_OWN_FILES),
+        )
+        key = f"{place}/metadata/{name}"
+        found = await catalog.register(bucket, table, place, key, overwrite=order.overwrite)
+        return await answers.table(request, bucket, table, found)
+
+
+def _add_reads(app: FastAPI, catalog: Catalog, answers: _Answers) -> None:
+    @app.get("/v1/{warehouse}/namespaces/{namespace}/tables/{table}")
+    async def load_table(request: Request) -> Response:
+        bucket, table = _bucket(request), _table(request)
+        snapshots = request.query_params.get("snapshots", "all")
+        if snapshots not in ("all", "refs"):
+            raise invalid("snapshots is all or refs.")
+        await _admit(request, catalog, bucket, *_caller(request).table(bucket, table, "GetTableMetadataLocation"))
+        found = await catalog.load(bucket, table)
+        if snapshots == "all":
+            return await answers.table(request, bucket, table, found)
+        told = json.loads(found.text)
+        named = {each["snapshot-id"] for each in told.get("refs", {}).values()}
+        told["snapshots"] = [each for each in told.get("snapshots", []) if each["snapshot-id"] in named]
+        text, location = json.dumps(told).encode(), found.location(bucket)
+        return await answers.staged(request, bucket, table, text, found.place, location)
+
+    @app.get("/v1/{warehouse}/namespaces/{namespace}/tables/{table}/credentials")
+    async def load_credentials(request: Request) -> Response:
+        bucket, table = _bucket(request), _table(request)
+        await _admit(request, catalog, bucket, *_caller(request).table(bucket, table, "GetTableData"))
+        return await answers.keys(request, bucket, table, (await catalog.load(bucket, table)).place)
+
+    @app.head("/v1/{warehouse}/namespaces/{namespace}/tables/{table}")
+    async def table_exists(request: Request) -> Response:
+        bucket, table = _bucket(request), _table(request)
+        await _admit(request, catalog, bucket, *_caller(request).table(bucket, table, "GetTable"))
+        if not await catalog.exists(bucket, table):
+            raise missing(NO_TABLE, str(table))
+        return Response(status_code=204)
+
+    @app.post("/v1/{warehouse}/namespaces/{namespace}/tables/{table}/metrics")
+    async def report_metrics(request: Request) -> Response:
+        """Take what a client reports of a scan, which nobody asks for yet."""
+        await _caller(request).require(*_caller(request).table(_bucket(request), _table(request), "GetTable"))
+        return Response(status_code=204)
+
+
+def _add_changes(app: FastAPI, catalog: Catalog) -> None:
+    async def commit(request: Request, bucket: str, changes: list[Change]) -> list[Table]:
+        caller = _caller(request)
+        needed = []
+        for change in changes:
+            table = change.table
+            if not change.creates:
+                needed += caller.table(bucket, table, "UpdateTableMetadataLocation")
+                continue
+            needed += caller.table(bucket, table, "CreateTable")
+            asked = of_tables.asked_location(change.updates)
+            place = None if asked is None else place_of(asked, bucket)
+            if place is not None and not catalog.made_here(bucket, table, place):
+                needed += caller.objects(bucket, f"{place}/*", *_OWN_FILES)
+        await _admit(request, catalog, bucket, *needed)
+        return await catalog.commit(bucket, changes)
+
+    def change(order: CommitTableRequest, table: Identifier) -> Change:
+        return Change(table, order.requirements, order.updates)
+
+    @app.post("/v1/{warehouse}/namespaces/{namespace}/tables/{table}")
+    async def update_table(request: Request) -> Response:
+        bucket, table = _bucket(request), _table(request)
+        own = {"namespace": list(table.namespace), "name": table.name}
+        order = _body(request, CommitTableRequest, identifier=own)
+        [done] = await commit(request, bucket, [change(order, table)])
+        told = json.dumps({"metadata-location": done.location(bucket)}).encode()
+        return _json(told[:-1] + b', "metadata": ' + done.text + b"}")
+
+    @app.post("/v1/{warehouse}/transactions/commit")
+    async def commit_transaction(request: Request) -> Response:
+        order = _body(request, TransactionBody)
+        changes = [change(each, _named(each.identifier)) for each in order.changes]
+        if len({each.table for each in changes}) < len(changes):
+            raise invalid("A transaction changes each table once.")
+        await commit(request, _bucket(request), changes)
+        return Response(status_code=204)
+
+    @app.post("/v1/{warehouse}/tables/rename")
+    async def rename_table(request: Request) -> Response:
+        bucket, order, caller = _bucket(request), _body(request, RenameBody), _caller(request)
+        source, target = _named(order.source), _named(order.destination)
+        await _admit(
+            request,
+            catalog,
+            bucket,
+            *caller.table(bucket, source, "RenameTable"),
+            *caller.table(bucket, target, "CreateTable"),
+        )
+        await catalog.rename(bucket, source, target)
+        return Response(status_code=204)
+
+    @app.delete("/v1/{warehouse}/namespaces/{namespace}/tables/{table}")
+    async def drop_table(request: Request) -> Response:
+        bucket, table = _bucket(request), _table(request)
+        purge = request.query_params.get("purgeRequested", "false").lower() == "true"
+        await _admit(request, catalog, bucket, *_caller(request).table(bucket, table, "DeleteTable"))
+        await catalog.drop(bucket, table, purge=purge)
+        return Response(status_code=204)

@@ -1,0 +1,43 @@
+"""What the catalog refuses, as the REST specification says it: status, type and message."""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+class TableError(Exception):
+    """A request is refused. `kind`: the type of the error, by which clients tell errors apart."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.kind, self.message = status, kind, message
+
+
+def invalid(message: str) -> TableError:
+    """The request says something that cannot be."""
+    return TableError(400, "BadRequestException", message)
+
+
+def denied(action: str, resource: str) -> TableError:
+    """No policy allows it."""
+    return TableError(403, "ForbiddenException", f"Not authorized to perform {action} on {resource}.")
+
+
+def conflict(message: str) -> TableError:
+    """The commit was overtaken, and its client may try again."""
+    return TableError(409, "CommitFailedException", message)
+
+
+def exists(kind: str, name: str) -> TableError:
+    """There is something of that name."""
+    return TableError(409, "AlreadyExistsException", f"{kind} {name} already exists.")
+
+
+NO_NAMESPACE: Final = "NoSuchNamespaceException"
+NO_TABLE: Final = "NoSuchTableException"
+
+
+def missing(kind: str, name: str) -> TableError:
+    """There is nothing of that name."""
+    what = "namespace" if kind == NO_NAMESPACE else "table"
+    return TableError(404, kind, f"There is no {what} {name}.")

@@ -1,0 +1,172 @@
+"""Metadata of tables, as pyiceberg makes, changes and reads it: what a request makes of it, and what it must not say.
+
+Everything that metadata names lies below the place of its table, the only one that its readers get keys for, and no
+property tells a client to use another endpoint, other keys or other code. Pure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.catalog.rest import CreateTableRequest
+from pyiceberg.exceptions import CommitFailedException, ResolveError, ValidationException
+from pyiceberg.exceptions import ValidationError as MetadataError
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import (
+    SetLocationUpdate,
+    TableRequirement,
+    TableUpdate,
+    update_table_metadata,
+)
+
+from orcas.tables.failures import conflict, invalid
+from orcas.tables.objects import OBJECT_MAX
+
+# Properties that clients take for settings of their own: of a table, whoever may change it would set them for its readers.
+_CLIENTS: Final = (
+    "adls.", "catalog-impl", "client.", "credential", "downcast-", "fs.", "gcs.", "hadoop.", "hdfs.", "header.", "hf.",
+    "io-impl", "io.", "oauth2", "oss.", "py-catalog-impl", "py-io-impl", "rest.", "s3.", "s3tables.", "signer.", "token",
+    "uri", "write.location-provider.impl", "write.py-location-provider.impl",
+)  # fmt: skip
+_PATHS: Final = (
+    "write.data.path", "write.folder-storage.path", "write.metadata.path", "write.object-storage.path",
+)  # fmt: skip
+
+# What pyiceberg raises about metadata that cannot be.
+_SAID: Final = (
+    ArithmeticError, AttributeError, LookupError, MetadataError, NotImplementedError, ResolveError, TypeError,
+    ValidationException, ValueError,
+)  # fmt: skip
+
+
+def created(order: CreateTableRequest, location: str) -> TableMetadata:
+    """The metadata of a new table.
+
+    Raises:
+        TableError: the request asks for what cannot be.
+    """
+    with _refused():
+        made = new_table_metadata(
+            schema=order.table_schema, partition_spec=order.partition_spec or UNPARTITIONED_PARTITION_SPEC,
+            sort_order=order.write_order or UNSORTED_SORT_ORDER, location=location, properties=dict(order.properties),
+        )  # fmt: skip
+    check(made, location)
+    return made
+
+
+def changed(
+    base: TableMetadata | None,
+    base_location: str | None,
+    requirements: Iterable[TableRequirement],
+    updates: Iterable[TableUpdate],
+    location: str,
+) -> TableMetadata:
+    """The metadata of a table after a commit; `base`: before it, None for a table that is made by it.
+
+    Raises:
+        TableError: a requirement does not hold, or an update cannot be made.
+    """
+    try:
+        for requirement in requirements:
+            requirement.validate(base)
+    except CommitFailedException as error:
+        raise conflict(str(error)) from None
+    with _refused():
+        made = update_table_metadata(
+            base_metadata=MetastoreCatalog._empty_table_metadata() if base is None else base, updates=tuple(updates),
+            enforce_validation=True, metadata_location=base_location,
+        )  # fmt: skip
+    check(made, location)
+    return made
+
+
+def read(text: bytes) -> TableMetadata:
+    """The metadata in a file.
+
+    Raises:
+        TableError: it is none.
+    """
+    with _refused():
+        return TableMetadataUtil.parse_raw(text.decode())
+
+
+def written(metadata: TableMetadata) -> bytes:
+    """The file of metadata.
+
+    Raises:
+        TableError: it would be too large.
+    """
+    text: bytes = metadata.model_dump_json().encode()
+    if len(text) > OBJECT_MAX:
+        raise invalid(f"The metadata of a table has at most {OBJECT_MAX} bytes: expire snapshots.")
+    return text
+
+
+def asked_location(updates: Iterable[TableUpdate]) -> str | None:
+    """The location that a commit gives its table."""
+    found: list[str] = [update.location for update in updates if isinstance(update, SetLocationUpdate)]
+    return found[-1].rstrip("/") if found else None
+
+
+def next_version(location: str) -> int:
+    """The number of the metadata file after this one."""
+    version: int = MetastoreCatalog._parse_metadata_version(location)
+    return version + 1
+
+
+def check(metadata: TableMetadata, location: str) -> None:
+    """Whether metadata says nothing that its readers must not follow.
+
+    Raises:
+        TableError: it names what is not below `location`, or has a property that is no table's.
+    """
+    if metadata.location.rstrip("/") != location:
+        raise invalid(f"The location of this table is {location}, and stays.")
+    for name, value in metadata.properties.items():
+        if name.lower().startswith(_CLIENTS):
+            raise invalid(f"{name[:100]} is a setting of clients, not a property of a table: set it where they run.")
+        if name in _PATHS and not _is_below(str(value), location):
+            raise invalid(f"{name} names a path below {location}, the only one that readers of the table get keys for.")
+    for path in _named(metadata):
+        if not _is_below(path, location):
+            raise invalid(f"The files of this table are below {location}: {path[:200]} is not.")
+
+
+def _named(metadata: TableMetadata) -> Iterator[str]:
+    for snapshot in metadata.snapshots:
+        yield snapshot.manifest_list
+    for entry in metadata.metadata_log:
+        yield entry.metadata_file
+    for statistics in (*metadata.statistics, *metadata.partition_statistics):
+        yield statistics.statistics_path
+
+
+def _is_below(path: str, location: str) -> bool:
+    return path.startswith(f"{location}/") and not {".", ".."} & set(path.split("/"))
+
+
+@contextlib.contextmanager
+def _refused() -> Iterator[None]:
+    """What pyiceberg raises about what a client has sent."""
+    try:
+        yield
+    except ValidationError as error:
+        raise invalid(told(error)) from None
+    except _SAID as error:
+        said = " ".join(str(error)[:500].split()) or type(error).__name__
+        raise invalid(f"The metadata cannot be so: {said}.") from None
+    except RecursionError:
+        raise invalid("The schema is nested too deeply.") from None
+
+
+def told(error: ValidationError) -> str:
+    """What is wrong first."""
+    first: Any = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}."[:500]

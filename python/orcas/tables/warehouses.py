@@ -1,0 +1,65 @@
+"""Warehouses: buckets with an object that says that they are one. Must not know tables, nor import what reads them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any, Final
+
+from orcas.tables.failures import TableError, invalid
+from orcas.tables.names import STATE, WAREHOUSE
+from orcas.tables.objects import ChangedError, Objects, Stored
+
+FORMAT: Final = 1
+
+
+def marker(bucket: str) -> bytes:
+    """The object that makes a bucket a warehouse."""
+    return json.dumps({"format": FORMAT, "name": bucket}).encode()
+
+
+async def create_warehouse(objects: Objects, bucket: str) -> None:
+    """Make a bucket a warehouse, and create it if there is none.
+
+    Raises:
+        TableError: it cannot be one.
+    """
+    await objects.create_bucket(bucket)
+    with contextlib.suppress(ChangedError):
+        await objects.put(bucket, WAREHOUSE, marker(bucket))
+    await check_warehouse(objects, bucket)
+
+
+async def check_warehouse(objects: Objects, bucket: str) -> None:
+    """Whether a bucket is a warehouse, under the name that the paths of its tables have.
+
+    Raises:
+        TableError: it is none.
+    """
+    found = await objects.get(bucket, WAREHOUSE)
+    if found is None:
+        raise TableError(404, "NoSuchWarehouseException", f"The bucket {bucket} is no warehouse.")
+    told = document(found)
+    if told.get("format") != FORMAT:
+        raise invalid(f"Another version of Orcas has made the warehouse {bucket}.")
+    if told.get("name") != bucket:
+        raise invalid(
+            f"The bucket {bucket} is a copy of the warehouse {told.get('name')}, whose name is in the paths of its tables."
+        )
+
+
+def document(stored: Stored) -> dict[str, Any]:
+    """What an object of the catalog says.
+
+    Raises:
+        TableError: it is not the catalog's.
+    """
+    try:
+        found = json.loads(stored.body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise TableError(
+            500, "InternalServerError", f"An object below {STATE} was overwritten, and is not the catalog's."
+        )
+    return found

@@ -1,0 +1,33 @@
+"""Without pyiceberg, the server is as it was, and says what is missing."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+import orcas.serving.app as serving
+from orcas.errors import ConfigurationError
+
+SENTENCE = "The catalog of tables needs the package pyiceberg: pip install 'orcas-s3[tables]'."
+
+
+@pytest.fixture
+def _no_pyiceberg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "find_spec", lambda _: None)
+
+
+@pytest.mark.usefixtures("_no_pyiceberg")
+def test_a_request() -> None:
+    with TestClient(serving.create_app(memory=True), base_url="http://localhost") as client:
+        answer = client.get("/_orcas/iceberg/v1/config")
+    assert (answer.status_code, answer.json()["error"]["message"]) == (501, SENTENCE)
+
+
+@pytest.mark.usefixtures("_no_pyiceberg")
+def test_a_start() -> None:
+    with (
+        pytest.raises(ConfigurationError) as caught,
+        TestClient(serving.create_app(memory=True, warehouse="lake"), base_url="http://localhost"),
+    ):
+        pass
+    assert str(caught.value) == SENTENCE

@@ -1,0 +1,49 @@
+"""`orcas table`, which needs no pyiceberg."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.fixtures.commands import command, document
+
+import orcas
+
+
+def test_commands(tmp_path: Path) -> None:
+    where = ("--data", tmp_path / "store")
+    with orcas.Server(tmp_path / "store"):
+        pass
+    assert command("table", "warehouse", "create", "lake", *where) == "lake is a warehouse\n"
+    assert command("table", "warehouse", "create", "lake", *where) == "lake is a warehouse\n"
+    command("mb", "s3://plain", *where)
+    command("fork", "lake", "copied", *where)
+    known = [{"bucket": "copied", "name": "lake"}, {"bucket": "lake", "name": "lake"}]
+    assert document("table", "warehouse", "list", *where)["warehouses"] == known
+    assert "a copy of lake" in command("table", "warehouse", "list", *where)
+    metadata = {
+        "format-version": 2, "location": "s3://lake/n/t", "current-schema-id": 1, "current-snapshot-id": 2,
+        "schemas": [
+            {"schema-id": 0, "fields": []},
+            {"schema-id": 1, "fields": [{"id": 1, "name": "amount", "type": "long", "required": True}]},
+        ],
+        "snapshots": [
+            {"snapshot-id": 1, "timestamp-ms": 0, "summary": {"operation": "append", "added-records": "5"}},
+            {"snapshot-id": 2, "timestamp-ms": 1000, "summary": {"operation": "overwrite", "total-records": "7"}},
+        ],
+    }  # fmt: skip
+    files = {
+        ".iceberg/tables/a.b/t": {"metadata": "n/t/metadata/1.metadata.json", "place": "n/t", "own": True},
+        "n/t/metadata/1.metadata.json": metadata,
+    }
+    for key, content in files.items():
+        (tmp_path / "file").write_text(json.dumps(content))
+        command("cp", str(tmp_path / "file"), f"s3://lake/{key}", *where)
+    assert document("table", "list", "lake", *where) == {"tables": ["a.b.t"]}
+    shown = command("table", "show", "lake", "a.b.t", *where)
+    assert all(word in shown for word in ("s3://lake/n/t", "version 2", "amount", "long", "required", "7"))
+    assert document("table", "show", "lake", "a.b.t", *where)["metadata"] == metadata
+    history = command("table", "history", "lake", "a.b.t", *where)
+    assert history.index("overwrite") < history.index("append")
+    assert "no table a.b.u" in command("table", "show", "lake", "a.b.u", *where, code=2)
+    assert "no namespace" in command("table", "show", "lake", "t", *where, code=2)

@@ -245,6 +245,31 @@ def orcas_bucket(orcas_versioning: str, orcas_durability: str, _orcas_control: C
 
 
 @pytest.fixture
+def orcas_catalog(orcas_server: Server, orcas_bucket: str) -> Iterator[Any]:
+    """A pyiceberg catalog without namespaces, whose warehouse is `orcas_bucket`. It ends with it after the test."""
+    from orcas.tables import MOUNT, NEEDED
+
+    try:
+        from pyiceberg.catalog.rest import RestCatalog
+    except ImportError:
+        pytest.fail(NEEDED)
+    from orcas.tables.names import WAREHOUSE
+    from orcas.tables.warehouses import marker
+
+    client = orcas_server.client()
+    client.put_object(Bucket=orcas_bucket, Key=WAREHOUSE, Body=marker(orcas_bucket))
+    client.close()
+    url = orcas_server.endpoint + MOUNT
+    said = {
+        "uri": url, "warehouse": orcas_bucket, "oauth2-server-uri": f"{url}/v1/oauth/tokens",
+        "credential": f"{orcas_server.access_key}:{orcas_server.secret_key}",
+    }  # fmt: skip
+    catalog = RestCatalog("orcas", **said)
+    yield catalog
+    catalog.close()
+
+
+@pytest.fixture
 def aws_env(orcas_server: Server) -> Iterator[dict[str, str]]:
     """The environment variables by which AWS's SDKs in any language use the server.
 

@@ -774,11 +774,11 @@ class MinioDrives:
     missing: tuple[int, int]
     """Drives that were not named, and all."""
 
-    def __new__(cls, directories: Sequence[str | PathLike[str]]) -> MinioDrives:
-        """Look at their formats. Blocks.
+    def __new__(cls, directories: Sequence[str | PathLike[str]], key: str | None) -> MinioDrives:
+        """Look at their formats. `key`: NAME:KEY of its KMS. Blocks.
 
         Raises:
-            ValueError: they are no such drives, or too few.
+            ValueError: they are no such drives, or too few, or the key is not valid.
         """
 
     def buckets(self) -> list[str]:
@@ -794,6 +794,9 @@ class MinioDrives:
         Raises:
             ValueError: they cannot be read.
         """
+
+    def unsealed(self, path: str, content: bytes) -> bytes | None:
+        """What a file of MinIO's own holds, if it is encrypted with the key. `path`: below the directory of a drive."""
 
     def walk(self, bucket: str, prefix: bytes) -> MinioWalk:
         """The objects of a bucket whose keys begin with `prefix`, in the order of their keys."""
@@ -821,6 +824,8 @@ class MinioVersion:
 
     id: str
     is_marker: bool
+    is_sealed: bool
+    """Whether MinIO had encrypted it; what is read here is not."""
     problem: str
     parts: list[int]
     metadata: dict[str, bytes]

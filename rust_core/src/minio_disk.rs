@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use orcas_minio_disk::{Content, Drives, Found, Kind, Taken, Walk, documents, uuid};
+use orcas_minio_disk::{Content, Drives, Found, Kind, MasterKey, Taken, Walk, documents, uuid};
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct MinioDrives {
@@ -19,8 +19,10 @@ pub struct MinioDrives {
 #[pymethods]
 impl MinioDrives {
     #[new]
-    fn new(py: Python<'_>, directories: Vec<PathBuf>) -> PyResult<Self> {
-        let drives = py.detach(|| Drives::open(&directories)).map_err(PyValueError::new_err)?;
+    fn new(py: Python<'_>, directories: Vec<PathBuf>, key: Option<&str>) -> PyResult<Self> {
+        let key = key.map(|key| MasterKey::parse(key).ok_or_else(|| PyValueError::new_err("the key is not valid")));
+        let key = key.transpose()?;
+        let drives = py.detach(|| Drives::open(&directories, key)).map_err(PyValueError::new_err)?;
         Ok(Self { drives: Arc::new(drives) })
     }
 
@@ -37,6 +39,11 @@ impl MinioDrives {
     fn documents<'py>(&self, py: Python<'py>, bucket: &str) -> PyResult<BTreeMap<String, Bound<'py, PyBytes>>> {
         let found = py.detach(|| documents(&self.drives, bucket.as_bytes())).map_err(PyValueError::new_err)?;
         Ok(found.into_iter().map(|(name, document)| (name, PyBytes::new(py, &document))).collect())
+    }
+
+    fn unsealed<'py>(&self, py: Python<'py>, path: &str, content: &[u8]) -> Option<Bound<'py, PyBytes>> {
+        let opened = self.drives.key.as_ref()?.file(path, content)?;
+        Some(PyBytes::new(py, &opened))
     }
 
     fn walk(&self, bucket: &str, prefix: &[u8]) -> MinioWalk {
@@ -62,29 +69,17 @@ impl MinioWalk {
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct MinioObject {
-    key: Vec<u8>,
-    interrupted: u64,
-    problem: String,
+    found: Arc<Found>,
     versions: Vec<Py<MinioVersion>>,
-}
-
-/// Where an object is, for its versions.
-struct Place {
-    drives: Arc<Drives>,
-    set: usize,
-    path: Vec<u8>,
 }
 
 impl MinioObject {
     fn new(py: Python<'_>, drives: &Arc<Drives>, found: Found) -> PyResult<Self> {
-        let place = Arc::new(Place { drives: Arc::clone(drives), set: found.set, path: found.path });
-        let version = |taken| Py::new(py, MinioVersion { place: Arc::clone(&place), taken });
-        Ok(Self {
-            key: found.key,
-            interrupted: found.interrupted,
-            problem: found.problem,
-            versions: found.versions.into_iter().map(version).collect::<PyResult<_>>()?,
-        })
+        let found = Arc::new(found);
+        let version =
+            |number| Py::new(py, MinioVersion { drives: Arc::clone(drives), object: Arc::clone(&found), number });
+        let versions = (0..found.versions.len()).map(version).collect::<PyResult<_>>()?;
+        Ok(Self { found, versions })
     }
 }
 
@@ -92,17 +87,17 @@ impl MinioObject {
 impl MinioObject {
     #[getter]
     fn key(&self) -> &[u8] {
-        &self.key
+        &self.found.key
     }
 
     #[getter]
     fn interrupted(&self) -> u64 {
-        self.interrupted
+        self.found.interrupted
     }
 
     #[getter]
     fn problem(&self) -> &str {
-        &self.problem
+        &self.found.problem
     }
 
     #[getter]
@@ -113,45 +108,57 @@ impl MinioObject {
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct MinioVersion {
-    place: Arc<Place>,
-    taken: Taken,
+    drives: Arc<Drives>,
+    object: Arc<Found>,
+    number: usize,
+}
+
+impl MinioVersion {
+    fn taken(&self) -> &Taken {
+        &self.object.versions[self.number]
+    }
 }
 
 #[pymethods]
 impl MinioVersion {
     #[getter]
     fn id(&self) -> String {
-        if self.taken.shape.id == [0; 16] { "null".to_owned() } else { uuid(&self.taken.shape.id) }
+        if self.taken().shape.id == [0; 16] { "null".to_owned() } else { uuid(&self.taken().shape.id) }
     }
 
     #[getter]
     fn is_marker(&self) -> bool {
-        self.taken.shape.kind == Kind::Marker
+        self.taken().shape.kind == Kind::Marker
+    }
+
+    #[getter]
+    fn is_sealed(&self) -> bool {
+        self.taken().secret.is_some()
     }
 
     #[getter]
     fn problem(&self) -> &str {
-        &self.taken.problem
+        &self.taken().problem
     }
 
     /// The sizes of its parts.
     #[getter]
     fn parts(&self) -> Vec<u64> {
-        self.taken.shape.parts.iter().map(|part| part.actual).collect()
+        self.taken().shape.parts.iter().map(|part| part.actual).collect()
     }
 
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for (name, value) in &self.taken.metadata {
+        for (name, value) in &self.taken().metadata {
             dict.set_item(String::from_utf8_lossy(name).to_lowercase(), PyBytes::new(py, value))?;
         }
         Ok(dict)
     }
 
     fn content(&self, py: Python<'_>, part: usize) -> PyResult<MinioContent> {
-        let Place { drives, set, path } = &*self.place;
-        let content = py.detach(|| Content::open(drives, *set, path, &self.taken, part));
+        let Found { set, path, .. } = &*self.object;
+        let content = py.detach(|| Content::open(&self.drives, *set, path, self.taken(), part));
         let content = content.ok_or_else(|| PyIndexError::new_err("there is no such part"))?;
         Ok(MinioContent { content: Mutex::new(content) })
     }

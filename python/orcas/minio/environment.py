@@ -52,7 +52,7 @@ _PROTECTING: Final = {
 }
 # What follows a bucket of MINIO_DEFAULT_BUCKETS.
 _ACCESS: Final = ("none", "download", "upload", "public")
-_KEY: Final = re.compile(r"[A-Za-z0-9._-]+:([A-Za-z0-9+/]{43}=)")
+_KEY: Final = re.compile(r"[A-Za-z0-9._-]+:[A-Za-z0-9+/]{43}=")
 
 
 @dataclass(slots=True)
@@ -295,13 +295,27 @@ def _root(made: Wanted, variables: _Variables) -> None:
     made.settings["root_secret_key"] = check_setting("root_secret_key", password, variables.taken)
 
 
-def _keys(made: Wanted, variables: _Variables) -> None:
+def kms_key(environ: Mapping[str, str]) -> str | None:
+    """NAME:KEY of MinIO's KMS, if these variables have it.
+
+    Raises:
+        ConfigurationError: the value is wrong.
+    """
+    return _kms_key(_Variables(dict(environ)))
+
+
+def _kms_key(variables: _Variables) -> str | None:
     given = variables.secret("MINIO_KMS_SECRET_KEY")
+    if given is not None and not _KEY.fullmatch(given):
+        raise ConfigurationError("MINIO_KMS_SECRET_KEY must be NAME:KEY, with a key of 32 bytes in base64.")
+    return given
+
+
+def _keys(made: Wanted, variables: _Variables) -> None:
+    given = _kms_key(variables)
     if given is not None:
-        found = _KEY.fullmatch(given)
-        if found is None:
-            raise ConfigurationError("MINIO_KMS_SECRET_KEY must be NAME:KEY, with a key of 32 bytes in base64.")
-        made.settings["master_key"] = check_setting("master_key", found[1], "The key of MINIO_KMS_SECRET_KEY")
+        key = given.partition(":")[2]
+        made.settings["master_key"] = check_setting("master_key", key, "The key of MINIO_KMS_SECRET_KEY")
     if variables.flag("MINIO_KMS_AUTO_ENCRYPTION"):
         if given is None:
             raise ConfigurationError("MINIO_KMS_AUTO_ENCRYPTION needs a key: set MINIO_KMS_SECRET_KEY.")

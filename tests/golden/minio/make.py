@@ -6,6 +6,7 @@ They were made by RELEASE.2025-10-15T17-29-55Z.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import datetime as dt
 import hashlib
@@ -13,6 +14,7 @@ import json
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tarfile
@@ -40,8 +42,18 @@ KINDS: Final[dict[str, tuple[int, dict[str, str]]]] = {
     "ec2": (4, {"MINIO_STORAGE_CLASS_STANDARD": "EC:2"}),
     "sets": (8, {"MINIO_ERASURE_SET_DRIVE_COUNT": "4"}),
     "compressed": (1, {"MINIO_COMPRESSION_ENABLE": "on", "MINIO_KMS_SECRET_KEY": KMS}),
+    "sealed": (
+        1,
+        {
+            "MINIO_COMPRESSION_ENABLE": "on", "MINIO_COMPRESSION_ALLOW_ENCRYPTION": "on",
+            "MINIO_COMPRESSION_MIME_TYPES": "*", "MINIO_KMS_SECRET_KEY": KMS, "MINIO_KMS_AUTO_ENCRYPTION": "on",
+        },
+    ),
     "killed": (4, {"MINIO_STORAGE_CLASS_STANDARD": "EC:2"}),
-}
+}  # fmt: skip
+# The bucket of encrypted objects. MinIO does not compress what is compressed by its name.
+SEALED: Final = {"managed \"<&>'\\ü": 10, "empty": 0, "named.zip": 200_000, "directory/": 5, "squeezed": 300_000}
+CUSTOMER: Final = "customer"
 
 
 def content(name: str, size: int) -> bytes:
@@ -60,23 +72,33 @@ def minio(binary: str, top: Path, kind: str) -> Iterator[tuple[Any, subprocess.P
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
+    scheme, trusted = "http", None
+    if kind == "sealed":
+        # MinIO takes keys of clients over TLS alone.
+        scheme, trusted = "https", str(top / "public.crt")
+        certificate = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=minio", "-addext",
+                       "subjectAltName=IP:127.0.0.1", "-keyout", str(top / "private.key"), "-out", trusted]  # fmt: skip
+        subprocess.run(certificate, check=True, stderr=subprocess.DEVNULL)
+        os.environ["AWS_CA_BUNDLE"] = trusted
+    url = f"{scheme}://{address}"
     own = {"MINIO_ROOT_USER": KEY, "MINIO_ROOT_PASSWORD": KEY, "MINIO_CI_CD": "1", "MINIO_BROWSER": "off",
            "HOME": str(top), "PATH": os.environ["PATH"]}  # fmt: skip
-    words = [binary, "server", "--quiet", "--address", address, *map(str, drives)]
+    words = [binary, "server", "--quiet", "--certs-dir", str(top), "--address", address, *map(str, drives)]
     process = subprocess.Popen(words, env=own | variables, stdout=subprocess.DEVNULL)
     try:
         for _ in range(600):
             with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"http://{address}/minio/health/cluster", timeout=5)
+                context = ssl.create_default_context(cafile=trusted)
+                urllib.request.urlopen(f"{url}/minio/health/cluster", timeout=5, context=context)
                 break
             time.sleep(0.1)
         yield (
             boto3.client(
-                "s3", endpoint_url=f"http://{address}", aws_access_key_id=KEY, aws_secret_access_key=KEY,
+                "s3", endpoint_url=url, aws_access_key_id=KEY, aws_secret_access_key=KEY,
                 region_name="us-east-1", config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}),
             ),
             process,
-            address,
+            url,
         )  # fmt: skip
     finally:
         process.terminate()
@@ -140,16 +162,32 @@ def write(client: Any) -> None:
     )  # fmt: skip
 
 
+def write_sealed(client: Any) -> None:
+    """A bucket of objects that are encrypted in each way."""
+    client.create_bucket(Bucket="sealed")
+    for key, size in SEALED.items():
+        client.put_object(Bucket="sealed", Key=key, Body=content(key, size), ServerSideEncryption="AES256")
+    context = base64.b64encode(b'{"a <key>": "a & value", "b": "\\u2028"}').decode()
+    client.put_object(
+        Bucket="sealed", Key="named.zip", Body=content("named.zip", SEALED["named.zip"]), ServerSideEncryption="aws:kms",
+        SSEKMSKeyId="key", SSEKMSEncryptionContext=context, ChecksumAlgorithm="SHA256",
+    )  # fmt: skip
+    client.put_object(Bucket="sealed", Key=CUSTOMER, Body=b"x", SSECustomerAlgorithm="AES256", SSECustomerKey="k" * 32)
+    in_parts(client, "sealed", "parts", "SHA1")
+    in_parts(client, "sealed", "parts of a key", "SHA1", ServerSideEncryption="aws:kms", SSEKMSKeyId="key")
+
+
 def put(client: Any, bucket: str, key: str, body: bytes, **more: Any) -> None:
     """An object, at a time of its own."""
     client.put_object(Bucket=bucket, Key=key, Body=body, **more)
     time.sleep(0.01)
 
 
-def in_parts(client: Any, bucket: str, key: str, algorithm: str) -> None:
+def in_parts(client: Any, bucket: str, key: str, algorithm: str, **more: Any) -> None:
     """An object of two parts, the first as small as may be."""
     place = {"Bucket": bucket, "Key": key}
-    upload = client.create_multipart_upload(**place, Metadata={"in": "parts"}, ChecksumAlgorithm=algorithm)["UploadId"]
+    more |= {"Metadata": {"in": "parts"}, "ChecksumAlgorithm": algorithm}
+    upload = client.create_multipart_upload(**place, **more)["UploadId"]
     parts = []
     for number, size in ((1, 5 * MIB), (2, 100_001)):
         done = client.upload_part(
@@ -199,7 +237,7 @@ def users(address: str, mc: str) -> None:
             "Statement": [{"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::plain/*"]}],
         }))  # fmt: skip
         for words in (
-            f"alias set s http://{address} {KEY} {KEY}",
+            f"alias set s {address} {KEY} {KEY}",
             "admin user add s alice alice-secret",
             "admin user add s bob bob-secret-1",
             "admin user disable s bob",
@@ -208,7 +246,11 @@ def users(address: str, mc: str) -> None:
             "admin group add s readers alice",
             "admin policy attach s readonly --group readers",
         ):
-            subprocess.run([mc, "--config-dir", home, "--quiet", *words.split()], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [mc, "--config-dir", home, "--insecure", "--quiet", *words.split()],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
 
 
 def make(binary: str, kind: str) -> None:
@@ -227,17 +269,24 @@ def make(binary: str, kind: str) -> None:
                 client.create_bucket(Bucket="below")
                 for key in ("a", "a/b"):
                     client.put_object(Bucket="below", Key=key, Body=key.encode())
+                if kind == "sealed":
+                    write_sealed(client)
                 if kind == "compressed":
                     client.create_bucket(Bucket="sealed")
                     client.put_object(Bucket="sealed", Key="s3", Body=b"x", ServerSideEncryption="AES256")
         shutil.rmtree(top / ".minio", ignore_errors=True)
+        for name in ("private.key", "public.crt", "CAs"):
+            shutil.rmtree(top / name, ignore_errors=True)
+            (top / name).unlink(missing_ok=True)
         for drive in top.glob("drive*"):
             shutil.rmtree(drive / ".minio.sys" / "tmp", ignore_errors=True)
         with tarfile.open(HERE / f"{kind}.tar.xz", "w:xz", preset=9) as archive:
             archive.add(top, ".")
-        text = json.dumps(expected, indent=1, sort_keys=True, ensure_ascii=False)
-        # All that are written to the end look the same.
-        (HERE / ("killed.json" if kind == "killed" else "written.json")).write_text(text + "\n", encoding="utf-8")
+        # Those that are written to the end look the same, but for ETags, which say nothing with SSE-KMS.
+        if kind != "sealed":
+            text = json.dumps(expected, indent=1, sort_keys=True, ensure_ascii=False)
+            place = HERE / ("killed.json" if kind == "killed" else "written.json")
+            place.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

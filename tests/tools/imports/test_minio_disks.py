@@ -4,9 +4,7 @@ damaged, or it is named."""
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,7 @@ from botocore.exceptions import ClientError
 from tests.fixtures.commands import command, document
 from tests.fixtures.targets import Target, running
 from tests.golden.minio.description import described
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "minio"
+from tests.golden.minio.drives import current, expected, state, unpacked
 
 
 @pytest.fixture
@@ -39,42 +36,11 @@ def importing(fresh: Target) -> Importing:
     return run
 
 
-def unpacked(kind: str, top: Path) -> list[Path]:
-    """The directories of the drives."""
-    with tarfile.open(GOLDEN / f"{kind}.tar.xz") as archive:
-        archive.extractall(top, filter="data")
-    return sorted(top.glob("drive*"))
-
-
-def expected(name: str = "written") -> Any:
-    """What clients saw of the server; `killed`: what it acknowledged."""
-    return json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def state(drives: list[Path]) -> str:
-    """A digest of every name and byte."""
-    digest = hashlib.sha256()
-    for path in sorted(path for drive in drives for path in drive.rglob("*")):
-        digest.update(f"{path} {path.stat().st_mtime_ns} ".encode() + (path.read_bytes() if path.is_file() else b""))
-    return digest.hexdigest()
-
-
 def seen(target: Target) -> Any:
     """What clients see of the store, without what MinIO did not list."""
     found = described(target.client())
     assert [version["key"] for version in found.pop("below")["versions"]] == ["a", "a/b"]
     return found
-
-
-def current(found: Any) -> Any:
-    """As `described`, with the latest versions alone, of buckets that are there."""
-    latest = {}
-    for name, bucket in found.items():
-        by_key: dict[str, Any] = {}
-        for version in bucket["versions"]:
-            by_key.setdefault(version["key"], version)
-        latest[name] = {key: version for key, version in by_key.items() if not version.get("marker")}
-    return latest
 
 
 def flip(path: Path, at: int = -1) -> None:
@@ -200,7 +166,7 @@ def test_compressed_objects_come_and_encrypted_ones_are_named(
     fresh: Target, importing: Importing, tmp_path: Path
 ) -> None:
     done = importing(unpacked("compressed", tmp_path), "--versions", code=1)
-    reason = "MinIO has encrypted it, and the keys are not on its drives"
+    reason = "MinIO has encrypted it, and its key was not given: set MINIO_KMS_SECRET_KEY"
     assert done["failures"] == [{"place": "sealed", "key": "s3", "reason": reason}]
     found = seen(fresh)
     del found["sealed"]

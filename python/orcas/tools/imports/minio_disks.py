@@ -27,8 +27,11 @@ from orcas.tools.objects import Listed, Version
 from orcas.tools.session import Body, Headers
 
 _PAGE: Final = 256
-_SEALED: Final = "x-minio-internal-server-side-encryption-"
+# With SSE-KMS, ETags say nothing about content.
+_KMS: Final = "x-minio-internal-server-side-encryption-kms-sealed-key"
 _LOCK: Final = "x-amz-object-lock-"
+_TAGS: Final = b"x-amz-tagging"
+_SEALED: Final[Headers] = [(b"x-amz-server-side-encryption", b"AES256")]
 # Of checksums: the bits that name the algorithm and its bytes, and what else is said.
 _ALGORITHMS: Final = {1 << 1: ("sha256", 32), 1 << 2: ("sha1", 20), 1 << 3: ("crc32", 4), 1 << 4: ("crc32c", 4),
                       1 << 8: ("crc64nvme", 8)}  # fmt: skip
@@ -44,11 +47,11 @@ class DiskVersion(Version):
 
 
 class DiskSource:
-    """The drives of one pool."""
+    """The drives of one pool. `key`: NAME:KEY of its KMS."""
 
-    def __init__(self, directories: list[Path]) -> None:
+    def __init__(self, directories: list[Path], key: str | None = None) -> None:
         try:
-            self._drives = MinioDrives(directories)
+            self._drives = MinioDrives(directories, key)
             self._buckets = self._drives.buckets()
         except ValueError as error:
             raise UsageError(
@@ -75,7 +78,8 @@ class DiskSource:
             for version in found.versions[:1]:
                 with contextlib.suppress(ObjectError):
                     content = b"".join(_whole(version))
-            yield found.key.decode(errors="replace"), content
+            name = found.key.decode(errors="replace")
+            yield name, self._drives.unsealed(f".minio.sys/{name}", content) or content
 
     def listed(self, bucket: str, prefix: bytes) -> Iterator[DiskVersion]:
         """The current objects of a bucket."""
@@ -123,29 +127,41 @@ class DiskSource:
         found = entry.found
         if entry.problem or found is None:
             raise ObjectError(entry.problem)
-        metadata, sizes = found.metadata, found.parts
+        sizes = found.parts
+        headers, not_kept = self._described(bucket, found)
+        checksum, of_parts = _checksums(found.metadata.get("x-minio-internal-crc", b""))
+        if IN_PARTS.fullmatch(entry.etag) and int(entry.etag.rpartition("-")[2]) == len(sizes):
+            self._copy_parts(entry, target, headers, checksum, of_parts)
+            return Copied(entry.size, not_kept=not_kept)
+        whole = _whole(found)
+        known = entry.etag if is_md5(entry.etag) and _KMS not in found.metadata else ""
+        if not known:
+            headers.append((MARK.encode(), entry.etag.encode()))
+            not_kept = (*not_kept, "ETag")
+        is_whole = checksum is not None and checksum.is_whole
+        if entry.size > PUT_BYTES_MAX or not (known or is_whole):
+            store_in_parts(target, entry.key, whole, entry.size, headers)
+            return Copied(entry.size, not_kept=not_kept)
+        if checksum is not None and is_whole:
+            headers.append(checksum.as_header)
+        body = b"".join(whole) if entry.size <= SMALL_BYTES else Body(entry.size, whole)
+        target.put(entry.key, body, headers, known)
+        return Copied(entry.size, not_kept=not_kept)
+
+    def _described(self, bucket: str, found: MinioVersion) -> tuple[Headers, tuple[str, ...]]:
+        """The headers with which a version is stored, and what is not kept of it."""
+        metadata = found.metadata
         headers, not_kept = kept({name: value.decode("latin-1") for name, value in metadata.items()})
-        if tags := metadata.get("x-amz-tagging"):
-            headers.append((b"x-amz-tagging", tags))
+        # What was encrypted stays so.
+        headers += _SEALED if found.is_sealed else []
+        if tags := metadata.get(_TAGS.decode()):
+            headers.append((_TAGS, tags))
         locks = _locks(metadata)
         if bucket in self._locking:
             headers += locks
         elif locks:
             not_kept = (*not_kept, "object lock")
-        checksum, of_parts = _checksums(metadata.get("x-minio-internal-crc", b""))
-        if IN_PARTS.fullmatch(entry.etag) and int(entry.etag.rpartition("-")[2]) == len(sizes):
-            self._copy_parts(entry, target, headers, checksum, of_parts)
-            return Copied(entry.size, not_kept=not_kept)
-        whole = _whole(found)
-        if checksum is not None and checksum.is_whole:
-            headers.append(checksum.as_header)
-        if is_md5(entry.etag) and entry.size <= PUT_BYTES_MAX:
-            body = b"".join(whole) if entry.size <= SMALL_BYTES else Body(entry.size, whole)
-            target.put(entry.key, body, headers, entry.etag)
-            return Copied(entry.size, not_kept=not_kept)
-        headers.append((MARK.encode(), entry.etag.encode()))
-        store_in_parts(target, entry.key, whole, entry.size, headers)
-        return Copied(entry.size, not_kept=(*not_kept, "ETag"))
+        return headers, not_kept
 
     def _copy_parts(
         self, entry: DiskVersion, target: Target, headers: Headers, checksum: Checksum | None, of_parts: list[bytes]
@@ -162,6 +178,9 @@ class DiskSource:
                 (b"x-amz-checksum-algorithm", checksum.algorithm.upper().encode()),
                 (b"x-amz-checksum-type", kind),
             ]
+        is_random = _KMS in found.metadata
+        if is_random:
+            headers = [*headers, (MARK.encode(), entry.etag.encode())]
         with target.upload(entry.key, headers) as upload:
             for part, size in enumerate(found.parts):
                 own = None
@@ -169,7 +188,7 @@ class DiskSource:
                     own = Checksum(checksum.algorithm, base64.b64encode(of_parts[part]).decode(), is_whole=True)
                 body = Body(size, _pieces(found, part, size))
                 upload.send(body, [own.as_header] if own else [], own.as_element if own else "")
-            if upload.etag != entry.etag:
+            if upload.etag != entry.etag and not is_random:
                 raise ObjectError("its bytes do not match its ETag")
             upload.complete([checksum.as_header] if checksum is not None and checksum.is_whole else [])
 
@@ -183,12 +202,13 @@ class DiskSource:
 
     def _versions(self, found: MinioObject) -> Iterator[DiskVersion]:
         if found.problem:
-            yield DiskVersion(found.key, 0, "", "", is_marker=False, found=None, problem=found.problem)
+            yield DiskVersion(found.key, 0, "", "", False, None, found.problem)
         for version in found.versions:
             metadata = version.metadata
             etag = metadata.get("etag", b"").decode("latin-1")
             problem = version.problem or _problem(metadata)
-            yield DiskVersion(found.key, sum(version.parts), etag, version.id, version.is_marker, version, problem)
+            size, marker = sum(version.parts), version.is_marker
+            yield DiskVersion(found.key, size, etag, version.id, marker, version, problem)
 
     def _documents(self, bucket: str) -> dict[str, bytes]:
         try:
@@ -198,8 +218,6 @@ class DiskSource:
 
 
 def _problem(metadata: dict[str, bytes]) -> str:
-    if any(name.startswith(_SEALED) for name in metadata):
-        return "MinIO has encrypted it, and the keys are not on its drives"
     if metadata.get("x-minio-internal-transition-status") == b"complete":
         return "its content is not on the drives, but in a tier"
     return ""

@@ -9,7 +9,9 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from orcas.errors import ConfigurationError, OrcasError, UsageError
+from orcas.minio.environment import kms_key
 from orcas.settings.clients import client_variables
+from orcas.settings.config import variables_of
 from orcas.tools.imports.directory import DirectorySource
 from orcas.tools.imports.minio_disks import DiskSource
 from orcas.tools.imports.server import ServerSource
@@ -39,12 +41,13 @@ def source_of(place: str, profile: str | None, *, signed: bool) -> tuple[ServerS
 
 
 def disks_of(places: list[str]) -> DiskSource:
-    """The drives of a stopped MinIO.
+    """The drives of a stopped MinIO, and the key of its KMS from its variable.
 
     Raises:
         UsageError: they are none, or too few, or not of one pool.
+        ConfigurationError: the key is wrong.
     """
-    return DiskSource([_directory(place) for place in places])
+    return DiskSource([_directory(place) for place in places], kms_key(variables_of("MINIO_KMS_SECRET_KEY")))
 
 
 def _directory(place: str) -> Path:

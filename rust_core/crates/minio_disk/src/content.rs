@@ -12,42 +12,49 @@ use minlz::Reader as S2Reader;
 use crate::drives::{Drives, read_list, read_up_to, under};
 use crate::erasure::{HASH, decoded, decoder, hash};
 use crate::merge::Taken;
-use crate::meta::Part;
+use crate::meta::{COMPRESSION, Part};
 use crate::msgpack::Reader;
+use crate::sealed::{Packages, of_part};
 
 /// Bytes that are given at a time of what was compressed.
 const PIECE: usize = 1 << 20;
 /// Of the key and the length before inline content.
 const INLINE_HEAD: usize = 64;
-const COMPRESSION: &[u8] = b"X-Minio-Internal-compression";
+/// Each part is encrypted by itself.
+const IN_PARTS: &[u8] = b"X-Minio-Internal-Encrypted-Multipart";
 
-/// A part, block by block. The error says why its bytes cannot be had.
-pub enum Content {
-    Plain(Blocks),
-    Compressed(Box<S2Reader<Stream>>),
-}
+/// The next bytes; none at the end. The error says why they cannot be had.
+type Next = Box<dyn FnMut() -> Result<Vec<u8>, String> + Send>;
+
+/// A part, piece by piece.
+pub struct Content(Next);
 
 impl Content {
     /// The part with this place in the list of parts of the version at `path`, below the directories of drives.
     pub fn open(drives: &Drives, set: usize, path: &[u8], version: &Taken, part: usize) -> Option<Self> {
         let part = version.shape.parts.get(part)?;
-        let blocks = Blocks::open(drives, set, path, version, *part);
-        Some(match version.metadata.contains_key(COMPRESSION) {
-            true => Self::Compressed(Box::new(S2Reader::new(Stream { blocks, piece: Vec::new(), given: 0 }))),
-            false => Self::Plain(blocks),
-        })
-    }
-
-    /// The next bytes; empty at the end.
-    pub fn next_piece(&mut self) -> Result<Vec<u8>, String> {
-        match self {
-            Self::Plain(blocks) => blocks.next_block(),
-            Self::Compressed(reader) => {
+        let mut blocks = Blocks::open(drives, set, path, version, *part);
+        let mut next: Next = Box::new(move || blocks.next_block());
+        if let Some(secret) = version.secret {
+            let in_parts = version.metadata.contains_key(IN_PARTS);
+            let secret = if in_parts { of_part(&secret, part.number) } else { secret };
+            let mut packages = Packages::new(Stream::new(next), secret);
+            next = Box::new(move || packages.next_piece());
+        }
+        if version.metadata.contains_key(COMPRESSION) {
+            let mut reader = S2Reader::new(Stream::new(next));
+            next = Box::new(move || {
                 let mut piece = Vec::new();
                 reader.by_ref().take(PIECE as u64).read_to_end(&mut piece).map_err(|error| error.to_string())?;
                 Ok(piece)
-            }
+            });
         }
+        Some(Self(next))
+    }
+
+    /// The next bytes; none at the end. The error says why they cannot be had.
+    pub fn next_piece(&mut self) -> Result<Vec<u8>, String> {
+        (self.0)()
     }
 }
 
@@ -57,7 +64,7 @@ struct Shard {
     start: u64,
 }
 
-pub struct Blocks {
+struct Blocks {
     shards: Vec<Option<Shard>>,
     data: usize,
     parity: usize,
@@ -177,17 +184,23 @@ pub fn uuid(id: &[u8; 16]) -> String {
     text
 }
 
-/// The blocks as a stream.
-pub struct Stream {
-    blocks: Blocks,
+/// Pieces as a stream.
+struct Stream {
+    next: Next,
     piece: Vec<u8>,
     given: usize,
+}
+
+impl Stream {
+    fn new(next: Next) -> Self {
+        Self { next, piece: Vec::new(), given: 0 }
+    }
 }
 
 impl Read for Stream {
     fn read(&mut self, into: &mut [u8]) -> Result<usize, Error> {
         if self.given == self.piece.len() {
-            (self.piece, self.given) = (self.blocks.next_block().map_err(Error::other)?, 0);
+            (self.piece, self.given) = ((self.next)().map_err(Error::other)?, 0);
         }
         let count = into.len().min(self.piece.len() - self.given);
         into[..count].copy_from_slice(&self.piece[self.given..][..count]);

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::meta::{HEAD_MAX, META_MAX, Version, needed, parse};
+use crate::sealed::MasterKey;
 
 /// The buckets of MinIO itself.
 pub const SYSTEM: &[u8] = b".minio.sys";
@@ -39,6 +40,8 @@ struct Erasure {
 /// The erasure sets, and the directories of their drives. `None`: it was not given.
 pub struct Drives {
     pub sets: Vec<Vec<Option<PathBuf>>>,
+    /// That of MinIO's KMS, if it was given.
+    pub key: Option<MasterKey>,
 }
 
 /// What a drive has of an object.
@@ -46,12 +49,14 @@ pub enum Seen {
     /// It is not there, or cannot be read.
     Unknown,
     Absent,
+    /// Only an `xl.json`.
+    Old,
     Found(Vec<Version>),
 }
 
 impl Drives {
     /// Reads `format.json` of each directory. The error says why these are not enough.
-    pub fn open(directories: &[PathBuf]) -> Result<Self, String> {
+    pub fn open(directories: &[PathBuf], key: Option<MasterKey>) -> Result<Self, String> {
         let mut first: Option<Format> = None;
         let mut places: Vec<Vec<Option<PathBuf>>> = Vec::new();
         for directory in directories {
@@ -86,7 +91,7 @@ impl Drives {
                 return Err(format!("erasure set {} has {} drives, of which {given} are named", number + 1, set.len()));
             }
         }
-        Ok(Self { sets: places })
+        Ok(Self { sets: places, key })
     }
 
     /// Drives that were not named, and all.
@@ -112,6 +117,7 @@ impl Drives {
     pub fn seen(&self, set: usize, path: &[u8]) -> Vec<Seen> {
         let look = |drive: &PathBuf| match read_versions(&under(drive, path)) {
             Ok(Some(versions)) => Seen::Found(versions),
+            Err(error) if is_absence(&error) && under(drive, path).join("xl.json").exists() => Seen::Old,
             Err(error) if is_absence(&error) => Seen::Absent,
             _ => Seen::Unknown,
         };

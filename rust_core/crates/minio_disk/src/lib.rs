@@ -11,6 +11,7 @@ mod erasure;
 mod merge;
 mod meta;
 mod msgpack;
+mod sealed;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -20,4 +21,5 @@ pub use documents::documents;
 pub use drives::Drives;
 pub use merge::Taken;
 pub use meta::{Kind, parse};
+pub use sealed::MasterKey;
 pub use walk::{Found, Walk};

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use crate::drives::Seen;
-use crate::meta::{Kind, Metadata, Shape, Version};
+use crate::meta::{COMPRESSION, Kind, Metadata, Shape, Version};
+use crate::sealed::{self, Secret};
+
+pub const OLD: &str = "it was written by a MinIO of before 2020";
 
 /// A version, newest first in a list of them.
-#[derive(Debug)]
 pub struct Taken {
     pub shape: Shape,
     pub metadata: Metadata,
@@ -15,6 +17,43 @@ pub struct Taken {
     pub holders: Vec<Option<usize>>,
     /// Why it cannot be read; empty if nothing is known against it.
     pub problem: String,
+    /// The key of its content, if that is encrypted.
+    pub secret: Option<Secret>,
+}
+
+impl Taken {
+    /// Opens what `secret` encrypts beside the content. The error says why it cannot be.
+    pub fn unseal(&mut self, secret: Secret) -> Result<(), String> {
+        let is_kms = sealed::is_kms(&self.metadata);
+        for (name, value) in &mut self.metadata {
+            let opened = match name.to_ascii_lowercase().as_slice() {
+                // One of 16 bytes is that of no content, and one of parts has a count behind it.
+                b"etag" if value.len() <= 32 || value.contains(&b'-') => continue,
+                // With SSE-KMS, it is of no content either, and clients saw the end of it.
+                b"etag" if is_kms => Some(value[value.len() - 32..].to_vec()),
+                b"etag" => {
+                    unhex(value).and_then(|sealed| sealed::value(&secret, "SSE-etag", &sealed)).map(|etag| hex(&etag))
+                }
+                b"x-minio-internal-crc" if !value.is_empty() => sealed::value(&secret, "object-checksum", value),
+                _ => continue,
+            };
+            *value = opened.ok_or_else(|| "its ETag or its checksum cannot be opened".to_owned())?;
+        }
+        if !self.metadata.contains_key(COMPRESSION) {
+            self.shape.parts.iter_mut().for_each(|part| part.actual = sealed::opened_size(part.size));
+        }
+        self.secret = Some(secret);
+        Ok(())
+    }
+}
+
+fn hex(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
+}
+
+fn unhex(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
+    text.chunks(2).map(|pair| Some(digit(pair.first()?)? << 4 | digit(pair.get(1)?)?)).collect()
 }
 
 /// The versions of an object, and how many were never acknowledged and are not complete.
@@ -26,7 +65,7 @@ pub fn merged(seen: Vec<Seen>) -> (Vec<Taken>, u64) {
     for (place, seen) in seen.into_iter().enumerate() {
         let versions = match seen {
             Seen::Found(versions) => versions,
-            Seen::Absent => continue,
+            Seen::Absent | Seen::Old => continue,
             Seen::Unknown => {
                 unknown += 1;
                 continue;
@@ -75,7 +114,7 @@ impl Group {
             Kind::Object if shape.distribution.len() != drives => {
                 let problem =
                     format!("it is spread over {} drives, and its erasure set has {drives}", shape.distribution.len());
-                return Some(Taken { shape, metadata: Metadata::new(), holders: Vec::new(), problem });
+                return Some(Taken { shape, metadata: Metadata::new(), holders: Vec::new(), problem, secret: None });
             }
             Kind::Object => (shape.data, shape.data + usize::from(shape.data == shape.parity)),
             Kind::Marker | Kind::Legacy => ((drives / 2).max(1), drives / 2 + 1),
@@ -86,7 +125,7 @@ impl Group {
         }
         let problem = match shape.kind {
             _ if found < read => format!("{read} drives are needed, and {found} of {drives} have it"),
-            Kind::Legacy => "it was written by a MinIO of before 2020".to_owned(),
+            Kind::Legacy => OLD.to_owned(),
             _ => String::new(),
         };
         let mut holders = vec![None; drives];
@@ -106,6 +145,6 @@ impl Group {
             }
         }
         let metadata = best.cloned().unwrap_or_default();
-        Some(Taken { shape, metadata, holders, problem })
+        Some(Taken { shape, metadata, holders, problem, secret: None })
     }
 }

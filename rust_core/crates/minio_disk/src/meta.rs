@@ -14,6 +14,9 @@ pub const HEAD_MAX: usize = 18;
 const BLOCK_MAX: i64 = 16 << 20;
 const SHARDS_MAX: i64 = 256;
 
+/// In the metadata of what was compressed.
+pub const COMPRESSION: &[u8] = b"X-Minio-Internal-compression";
+
 pub type Metadata = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// What must be the same on all drives that have a version.

@@ -1,8 +1,11 @@
-//! What MinIO itself computes at its start, and lists of versions that are not sound.
+//! What MinIO itself computes at its start, lists of versions that are not sound, and packages that were changed.
+
+use ring::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 
 use crate::erasure::{HASH, decoded, decoder, hash};
 use crate::meta::parse;
 use crate::msgpack::Reader;
+use crate::sealed::{opened, opened_size};
 
 #[test]
 fn hashes_are_those_of_the_self_test() {
@@ -39,4 +42,53 @@ fn what_is_only_claimed_is_not_believed() {
     assert!(parse(b"XL2 1   \xdf\xff\xff\xff\xff").is_none());
     assert!(parse(b"XL2 1   \x81\xa8Versions\xdd\xff\xff\xff\xff\xdd\xff\xff\xff\xff").is_none());
     assert!(Reader(&[0xdd, 0xff, 0xff, 0xff, 0xff].repeat(1000)).skip().is_none());
+}
+
+const KEY: [u8; 32] = [7; 32];
+
+/// Content in packages, the `cipher` 0 or 1 of them.
+fn packages(content: &[u8], cipher: u8) -> Vec<Vec<u8>> {
+    let algorithm = if cipher == 0 { &AES_256_GCM } else { &CHACHA20_POLY1305 };
+    let key = LessSafeKey::new(UnboundKey::new(algorithm, &KEY).unwrap());
+    let pieces: Vec<_> = content.chunks(64 << 10).collect();
+    let seal = |(number, piece): (usize, &&[u8])| {
+        let length = ((piece.len() - 1) as u16).to_le_bytes();
+        let flag = if number + 1 == pieces.len() { 0x80 } else { 0 };
+        let mut nonce = [flag | 5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+        let head = [&[0x20, cipher][..], &length[..], &nonce[..]].concat();
+        nonce[8] ^= number as u8;
+        let mut sealed = piece.to_vec();
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        key.seal_in_place_append_tag(nonce, Aad::from(&head[..4]), &mut sealed).unwrap();
+        [head, sealed].concat()
+    };
+    pieces.iter().enumerate().map(seal).collect()
+}
+
+#[test]
+fn packages_open_as_they_were_sealed_or_not_at_all() {
+    let content: Vec<u8> = (0..150_000_u32).map(|number| (number / 7) as u8).collect();
+    for cipher in [0, 1] {
+        let sealed = packages(&content, cipher);
+        assert_eq!(opened(&KEY, &sealed.concat()).as_ref(), Some(&content));
+        assert_eq!(opened_size(sealed.concat().len() as u64), content.len() as u64);
+        let [first, second, last] = [&sealed[0][..], &sealed[1][..], &sealed[2][..]];
+        let mut flipped = second.to_vec();
+        flipped[1000] ^= 1;
+        let cut = &last[..last.len() - 1];
+        for wrong in [
+            vec![first, second],
+            vec![first, last],
+            vec![second, first, last],
+            vec![first, second, second, last],
+            vec![first, second, last, last],
+            vec![first, &flipped, last],
+            vec![first, second, cut],
+            vec![first, second, last, &[0]],
+        ] {
+            assert_eq!(opened(&KEY, &wrong.concat()), None);
+        }
+        assert_eq!(opened(&[8; 32], &sealed.concat()), None);
+    }
+    assert_eq!(opened(&KEY, &[]), Some(Vec::new()));
 }

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use crate::drives::{Drives, SYSTEM, Seen};
-use crate::merge::{Taken, merged};
+use crate::merge::{OLD, Taken, merged};
+use crate::sealed::MasterKey;
 
 /// In place of the slash at the end of a key.
 const SLASH: &[u8] = b"__XLDIR__";
@@ -50,9 +51,10 @@ impl Drives {
         for set in 0..self.sets.len() {
             let seen = self.seen(set, &path);
             let is_there = seen.iter().any(|seen| matches!(seen, Seen::Found(_)));
+            let is_old = seen.iter().any(|seen| matches!(seen, Seen::Old));
             let unknown = seen.iter().filter(|seen| matches!(seen, Seen::Unknown)).count();
             let damaged = unknown - self.sets[set].iter().filter(|drive| drive.is_none()).count();
-            if !is_there && damaged == 0 {
+            if !is_there && !is_old && damaged == 0 {
                 continue;
             }
             if let Some(found) = &mut found {
@@ -60,9 +62,12 @@ impl Drives {
                 continue;
             }
             let drives = seen.len();
-            let (versions, mut interrupted) = merged(seen);
+            let (mut versions, mut interrupted) = merged(seen);
+            versions.iter_mut().for_each(|version| self.unseal(version, &key, &path));
             let mut problem = String::new();
-            if !is_there && 2 * unknown < drives {
+            if !is_there && is_old {
+                problem = OLD.to_owned();
+            } else if !is_there && 2 * unknown < drives {
                 interrupted += 1;
             } else if !is_there {
                 problem = format!("its xl.meta cannot be read on {damaged} of {drives} drives");
@@ -70,6 +75,17 @@ impl Drives {
             found = Some(Found { key: key.clone(), path: path.clone(), set, versions, interrupted, problem });
         }
         found
+    }
+
+    /// Finds the key of what is encrypted, and opens its ETag, its checksums and its length.
+    fn unseal(&self, version: &mut Taken, key: &[u8], path: &[u8]) {
+        let bucket = path.split(|byte| *byte == b'/').next().unwrap_or_default();
+        let place = [bucket, key.strip_suffix(b"/").unwrap_or(key)].map(String::from_utf8_lossy).join("/");
+        let opened = MasterKey::of_version(self.key.as_ref(), &version.metadata, &place)
+            .and_then(|secret| secret.map_or(Ok(()), |secret| version.unseal(secret)));
+        if let (Err(problem), true) = (opened, version.problem.is_empty()) {
+            version.problem = problem;
+        }
     }
 }
 

@@ -769,7 +769,7 @@ def chunks_named(
 
 @final
 class MinioDrives:
-    """The drives of one pool of a stopped MinIO, of which some may be missing. Nothing is written there."""
+    """The drives of one pool of a stopped MinIO, of which some may be missing."""
 
     missing: tuple[int, int]
     """Drives that were not named, and all."""
@@ -817,6 +817,13 @@ class MinioObject:
     problem: str
     versions: list[MinioVersion]
     """From the newest to the oldest."""
+
+    def remove(self) -> None:
+        """Remove it from the drives. Blocks.
+
+        Raises:
+            ValueError: it stays, in whole or in part.
+        """
 
 @final
 class MinioVersion:

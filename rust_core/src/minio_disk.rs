@@ -69,6 +69,7 @@ impl MinioWalk {
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct MinioObject {
+    drives: Arc<Drives>,
     found: Arc<Found>,
     versions: Vec<Py<MinioVersion>>,
 }
@@ -79,7 +80,7 @@ impl MinioObject {
         let version =
             |number| Py::new(py, MinioVersion { drives: Arc::clone(drives), object: Arc::clone(&found), number });
         let versions = (0..found.versions.len()).map(version).collect::<PyResult<_>>()?;
-        Ok(Self { found, versions })
+        Ok(Self { drives: Arc::clone(drives), found, versions })
     }
 }
 
@@ -103,6 +104,10 @@ impl MinioObject {
     #[getter]
     fn versions(&self, py: Python<'_>) -> Vec<Py<MinioVersion>> {
         self.versions.iter().map(|version| version.clone_ref(py)).collect()
+    }
+
+    fn remove(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.drives.remove(&self.found)).map_err(PyValueError::new_err)
     }
 }
 

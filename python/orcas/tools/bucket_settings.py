@@ -40,6 +40,12 @@ def bucket_settings(session: Session, bucket: str) -> dict[str, str]:
         return _set(answer)
 
 
+def is_durable(session: Session, bucket: str) -> bool:
+    """Whether the bucket has what it acknowledges on the disk. Errors as of `bucket_settings`."""
+    found = bucket_settings(session, bucket).get("durability")
+    return (found or session.admin("GET", "about")["health"]["durability"]) == "sync"
+
+
 def change_bucket_settings(session: Session, bucket: str, changes: Mapping[str, str]) -> dict[str, str]:
     """Set these, by name; `DEFAULT` removes one. The settings that are set then.
 

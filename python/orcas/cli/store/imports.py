@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +27,44 @@ Profile = Annotated[
         "--source-profile", metavar="NAME", help="The profile in ~/.aws with the key of the source; needs boto3."
     ),
 ]
+Unsigned = Annotated[
+    bool, typer.Option("--source-unsigned", help="The source is public: do not sign the requests to it.")
+]
+MinioDisk = Annotated[
+    bool, typer.Option("--minio-disk", help="The arguments are the directories of the drives of a stopped MinIO.")
+]
+Versions = Annotated[
+    bool, typer.Option("--versions", help="Import all versions and delete markers, not only the current objects.")
+]
+Move = Annotated[
+    bool, typer.Option("--move", help="Remove each object from the drives of the MinIO when the store has all of it.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """Whether objects leave the drives of a MinIO, and whether that is asked first."""
+
+    move: Move = False
+    yes: Annotated[bool, typer.Option("--yes", help="With --move: do not ask.")] = False
+
+    def check(self, drives: list[str], *, minio_disk: bool, versions: bool, dry_run: bool) -> None:
+        """Returns if nothing stands against it."""
+        if not self.move:
+            return
+        if not minio_disk:
+            raise UsageError("--move is for the drives of a stopped MinIO: leave it out, or add --minio-disk.")
+        if not versions:
+            raise UsageError("Without --versions, --move would remove versions that are not imported: add it.")
+        if self.yes or dry_run:
+            return
+        if not sys.stdin.isatty():
+            raise UsageError("Moving objects needs a confirmation: use a terminal, or --yes.")
+        question = (
+            f"Remove the objects from {', '.join(drives)} when they are in the store? MinIO must not run meanwhile."
+        )
+        if not typer.confirm(question, err=True):
+            raise OrcasError("Nothing was imported, and nothing removed: answer y to move the objects.")
 
 
 def import_data(
@@ -36,27 +76,21 @@ def import_data(
             "before every key.",
         ),
     ],
-    minio_disk: Annotated[
-        bool,
-        typer.Option("--minio-disk", help="The arguments are the directories of the drives of a stopped MinIO."),
-    ] = False,
+    minio_disk: MinioDisk = False,
     prefix: Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="Import only keys with this prefix.")] = "",
-    versions: Annotated[
-        bool, typer.Option("--versions", help="Import all versions and delete markers, not only the current objects.")
-    ] = False,
+    versions: Versions = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Copy nothing; say what would be copied.")] = False,
     threads: Threads = 32,
     profile: Profile = None,
-    unsigned: Annotated[
-        bool, typer.Option("--source-unsigned", help="The source is public: do not sign the requests to it.")
-    ] = False,
+    unsigned: Unsigned = False,
     *,
+    moving: Moving,
     where: Where,
 ) -> None:
     """Copy the objects of another S3 server or of a stopped MinIO, or the files of a directory, into the store.
 
     Every object is verified, and keeps its ETag, metadata, headers and tags. An import that was interrupted continues
-    where it was when it is run again. What is already there is not copied. Nothing is deleted.
+    where it was when it is run again. What is already there is not copied. Only --move deletes anything.
 
     The key of the source comes from the variables SOURCE_AWS_ACCESS_KEY_ID and SOURCE_AWS_SECRET_ACCESS_KEY. Without
     BUCKET, buckets keep their names; missing ones are created. Exit code 1: some objects could not be imported.
@@ -70,6 +104,8 @@ def import_data(
         orcas import ~/pictures photos/pictures/
 
         orcas import --minio-disk /srv/minio1 /srv/minio2 /srv/minio3 /srv/minio4 --versions
+
+        orcas import --minio-disk /srv/minio --versions --move
     """
     from orcas.tools.imports.minio_disks import DiskSource
     from orcas.tools.imports.minio_settings import IAM, bring_identities
@@ -80,6 +116,7 @@ def import_data(
     source, target = places[0], places[1] if len(places) > 1 else None
     if len(places) > 2 and not minio_disk:
         raise UsageError(f"One source and one bucket are imported at a time: leave out {places[2]}.")
+    moving.check(places, minio_disk=minio_disk, versions=versions, dry_run=dry_run)
     place, bucket = (disks_of(places), "") if minio_disk else source_of(source, profile, signed=not unsigned)
     if versions and not isinstance(place, VersionedSource):
         raise UsageError("--versions needs an S3 server as the source, or --minio-disk: leave it out.")
@@ -92,9 +129,11 @@ def import_data(
         progress(shown=not where.as_json) as advance,
     ):
         buckets = target_of(None if minio_disk else target, bucket, place)
-        done = Import(session, place, threads, advance, dry_run=dry_run).run(buckets, os.fsencode(prefix), versions)
-        if not dry_run and isinstance(place, DiskSource):
-            done.not_kept.update(bring_identities(place.files(IAM), session))
+        drives = place if isinstance(place, DiskSource) else None
+        run = Import(session, place, threads, advance, dry_run=dry_run, moving=drives if moving.move else None)
+        done = run.run(buckets, os.fsencode(prefix), versions)
+        if not dry_run and drives is not None:
+            done.not_kept.update(bring_identities(drives.files(IAM), session))
     _show(done, where.as_json)
     _check(done)
 
@@ -108,6 +147,7 @@ def _show(done: Outcome, as_json: bool) -> None:
         ("objects to copy" if done.dry_run else "objects copied", done.copied),
         ("bytes", size(done.bytes)),
         ("already there", done.present),
+        *([("removed from the drives", done.removed)] if done.removed else []),
         *([("delete markers", done.delete_markers)] if done.delete_markers else []),
         *([("deleted during the import", done.gone)] if done.gone else []),
         *([("copied, but the source has nothing to verify them with", done.unverified)] if done.unverified else []),

@@ -1,7 +1,7 @@
 """The drives of a stopped MinIO as the source of an import: objects with their versions, read past damage and losses.
 
-Invariant: nothing is written there, and no byte is taken whose hash is wrong. Must not know how the drives are laid
-out, which the extension does.
+Invariant: no byte is taken whose hash is wrong. Nothing is written there, and an object is removed only when the store
+has all of it. Must not know how the drives are laid out, which the extension does.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import contextlib
 import datetime as dt
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import parse_qsl
 
 from orcas.engine import MinioDrives, MinioObject, MinioVersion
 from orcas.errors import UsageError
@@ -42,6 +43,7 @@ _OF_PARTS, _WITH_PARTS, _FULL_OBJECT = 1 << 6, 1 << 7, 1 << 9 | 1 << 8
 class DiskVersion(Version):
     """A version; `problem` is why it cannot be imported, if that is known."""
 
+    object: MinioObject
     found: MinioVersion | None
     problem: str
 
@@ -163,6 +165,47 @@ class DiskSource:
             not_kept = (*not_kept, "object lock")
         return headers, not_kept
 
+    def remove(self, bucket: str, versions: Sequence[Listed], target: Target) -> None:
+        """Remove an object whose versions, the oldest first, are in the store, as a look at it has to show.
+
+        Raises:
+            ObjectError: it stays.
+        """
+        entries = [entry for entry in versions if isinstance(entry, DiskVersion)]
+        there = target.versions_of(versions[0].key)[-len(entries) :]
+        if len(entries) != len(entries[0].object.versions) or len(there) != len(entries):
+            raise ObjectError("it stays on the drives, because the store has not all versions of it")
+        for entry, known in zip(entries, there, strict=True):
+            self._compare(bucket, entry, known, target)
+        try:
+            entries[0].object.remove()
+        except ValueError as error:
+            raise ObjectError(f"it stays on the drives, because {error}") from None
+
+    def _compare(self, bucket: str, entry: DiskVersion, known: Version, target: Target) -> None:
+        """Raises ObjectError unless the version `known` of the store is this one, with all that is known of it."""
+        other = ObjectError("it stays on the drives, because the store has something else")
+        if entry.is_marker or known.is_marker or entry.found is None:
+            if entry.is_marker != known.is_marker:
+                raise other
+            return
+        if entry.size != known.size or not self.is_same(bucket, entry, known, target):
+            raise other
+        headers, not_kept = self._described(bucket, entry.found)
+        if not_kept:
+            raise ObjectError(f"it stays on the drives, because the store does not keep its {', '.join(not_kept)}")
+        given, tags = target.description_of(known)
+        for name, value in headers:
+            if name == _TAGS:
+                is_there = tags() == sorted(parse_qsl(value.decode("latin-1"), keep_blank_values=True))
+            elif name == (_LOCK + "retain-until-date").encode():
+                until = dt.datetime.fromisoformat(value.decode())
+                is_there = dt.datetime.fromisoformat(given.get(name.decode(), "0001-01-01T00:00:00Z")) >= until
+            else:
+                is_there = given.get(name.decode(), "").strip() == value.decode("latin-1").strip()
+            if not is_there:
+                raise ObjectError(f"it stays on the drives, because the store has another {name.decode()} of it")
+
     def _copy_parts(
         self, entry: DiskVersion, target: Target, headers: Headers, checksum: Checksum | None, of_parts: list[bytes]
     ) -> None:
@@ -202,13 +245,13 @@ class DiskSource:
 
     def _versions(self, found: MinioObject) -> Iterator[DiskVersion]:
         if found.problem:
-            yield DiskVersion(found.key, 0, "", "", False, None, found.problem)
+            yield DiskVersion(found.key, 0, "", "", False, found, None, found.problem)
         for version in found.versions:
             metadata = version.metadata
             etag = metadata.get("etag", b"").decode("latin-1")
             problem = version.problem or _problem(metadata)
             size, marker = sum(version.parts), version.is_marker
-            yield DiskVersion(found.key, size, etag, version.id, marker, version, problem)
+            yield DiskVersion(found.key, size, etag, version.id, marker, found, version, problem)
 
     def _documents(self, bucket: str) -> dict[str, bytes]:
         try:

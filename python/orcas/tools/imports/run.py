@@ -10,12 +10,13 @@ import functools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import Any, Final, Protocol, runtime_checkable
 
-from orcas.errors import OrcasError, UnavailableError
+from orcas.errors import OrcasError, UnavailableError, UsageError
+from orcas.tools.bucket_settings import is_durable
 from orcas.tools.imports.pool import Pool
 from orcas.tools.imports.requests import ObjectError
 from orcas.tools.imports.server import Copied
@@ -68,6 +69,13 @@ class VersionedSource(Source, Protocol):
         """Why a version cannot be imported, if that is known."""
 
 
+class MovableSource(Source, Protocol):
+    """One whose objects can be removed when the store has them."""
+
+    def remove(self, bucket: str, versions: Sequence[Listed], target: Target) -> None:
+        """Remove an object of which these are all versions, the oldest first, if the store has them."""
+
+
 @dataclass
 class Outcome:
     """What an import did. Bytes are those of objects that were copied."""
@@ -78,6 +86,7 @@ class Outcome:
     copied: int = 0
     bytes: int = 0
     present: int = 0
+    removed: int = 0
     delete_markers: int = 0
     gone: int = 0
     unverified: int = 0
@@ -93,11 +102,15 @@ class Outcome:
 
 @dataclass
 class _History:
-    """The versions of a key from the oldest on, and those that the store has, if they are known."""
+    """The versions of a key from the oldest on, and those that the store has, if they are known.
+
+    `is_complete`: none of them had to be left out.
+    """
 
     key: bytes
     versions: list[Version]
     have: list[Version] | None
+    is_complete: bool
     counted: bool = False
 
 
@@ -110,10 +123,18 @@ class Import:
         threads: how many objects are copied at a time.
         advance: is told of the bytes so far.
         dry_run: copy nothing, and count what would be copied.
+        moving: `source`, if its objects are to be removed when the store has them.
     """
 
     def __init__(
-        self, session: Session, source: Source, threads: int, advance: Advance, *, dry_run: bool = False
+        self,
+        session: Session,
+        source: Source,
+        threads: int,
+        advance: Advance,
+        *,
+        dry_run: bool = False,
+        moving: MovableSource | None = None,
     ) -> None:
         self._session = session
         self._source = source
@@ -121,6 +142,7 @@ class Import:
         self._advance = advance
         self._lock = threading.Lock()
         self._done = Outcome(source.name, dry_run)
+        self._moving = None if dry_run else moving
 
     def run(self, buckets: list[tuple[str, str, bytes]], prefix: bytes, versions: bool) -> Outcome:
         """Import each of `buckets`: its name (or directory) in the source, that in the store, what is put before every key.
@@ -157,7 +179,8 @@ class Import:
         self._create(bucket, target)
         there = listed(self._session, target.bucket, target.prefix + prefix) if self._is_there(target) else iter(())
         for entry, known in _paired(bucket, _chained(first, entries), there, len(target.prefix)):
-            if known is not None and known.size == entry.size and known.etag == entry.etag:
+            is_same = known is not None and known.size == entry.size and known.etag == entry.etag
+            if is_same and self._moving is None:
                 self._count(present=1)
             else:
                 self._submit(self._object, bucket, entry, known, target)
@@ -181,13 +204,14 @@ class Import:
             while known_key is not None and known_key < key:
                 known_key, known = next(known_keys, (None, iter(())))
             have = list(known)[::-1] if known_key == key else []
-            versions = []
+            versions, is_complete = [], True
             for version in group:
                 if problem := source.problem(version):
                     self._failed(bucket, key, ObjectError(problem))
+                    is_complete = False
                 else:
                     versions.append(version)
-            self._submit(self._history, bucket, _History(key, versions[::-1], have), target)
+            self._submit(self._history, bucket, _History(key, versions[::-1], have, is_complete), target)
         self._pool.wait()
         if status == "Suspended" and not self._done.dry_run:
             target.set_versioning(status)
@@ -195,6 +219,11 @@ class Import:
     def _create(self, bucket: str, target: Target) -> None:
         if not self._done.dry_run:
             self._source.create(bucket, target)
+        if self._moving is not None and not is_durable(self._session, target.bucket):
+            raise UsageError(
+                f"The bucket {target.bucket} acknowledges what is not durable yet, so nothing can be moved there: give it "
+                "the durability sync, or leave out --move."
+            )
 
     def _is_there(self, target: Target) -> bool:
         return not self._done.dry_run or target.exists()
@@ -205,6 +234,12 @@ class Import:
             self._count(present=1)
         else:
             self._copy(bucket, entry, target)
+        self._remove(bucket, [entry], target)
+
+    def _remove(self, bucket: str, versions: Sequence[Listed], target: Target) -> None:
+        if self._moving is not None and versions:
+            self._moving.remove(bucket, versions, target)
+            self._count(removed=1)
 
     def _copy(self, bucket: str, entry: Listed, target: Target) -> None:
         copied = Copied(entry.size) if self._done.dry_run else self._source.copy(bucket, entry, target)
@@ -218,9 +253,7 @@ class Import:
         # Tried again, it must not copy what a request without an answer has stored.
         have, history.have = history.have, None
         if have is None:
-            whole = target.prefix + history.key
-            there = listed_versions(self._session, target.bucket, whole)
-            have = list(takewhile(lambda version: version.key == whole, there))[::-1]
+            have = target.versions_of(history.key)
         same = len(have) <= len(history.versions) and all(
             mine.is_marker == theirs.is_marker
             and mine.size == theirs.size
@@ -241,6 +274,8 @@ class Import:
             if not self._done.dry_run:
                 target.delete(version.key)
             self._count(delete_markers=1)
+        if history.is_complete:
+            self._remove(bucket, history.versions, target)
 
     def _submit(self, work: Callable[..., None], bucket: str, what: Listed | _History, *rest: Any) -> None:
         self._pool.submit(

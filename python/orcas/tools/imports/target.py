@@ -13,11 +13,12 @@ import http.client
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final
 
 from orcas.errors import OrcasError, UnavailableError
 from orcas.tools.imports.requests import ObjectError, Side, StoppedError, is_md5, path_of
-from orcas.tools.objects import Listed, Version
+from orcas.tools.objects import Listed, Version, listed_versions
 from orcas.tools.session import Body, Headers, Session
 
 # Nothing is replaced.
@@ -108,6 +109,22 @@ class Target:
             if error.status != http.client.NOT_FOUND:
                 raise
             return ""
+
+    def versions_of(self, key: bytes) -> list[Version]:
+        """The versions of an object, by its key in the source, from the oldest on."""
+        whole = self.prefix + key
+        there = listed_versions(self.side.session, self.bucket, whole)
+        return list(takewhile(lambda version: version.key == whole, there))[::-1]
+
+    def description_of(self, there: Version) -> tuple[dict[str, str], Callable[[], list[tuple[str, str]]]]:
+        """The headers of a version of this bucket, and what gives its tags in order."""
+        path, version = path_of(self.bucket, there.key), {"versionId": there.id}
+
+        def tags() -> list[tuple[str, str]]:
+            found = self.side.document(path, {"tagging": "", **version}).iterfind(".//{*}Tag")
+            return sorted((tag.findtext("{*}Key") or "", tag.findtext("{*}Value") or "") for tag in found)
+
+        return self.side.ask("HEAD", path, version)[0], tags
 
     def put(self, key: bytes, body: bytes | Body, headers: Headers, etag: str = "") -> None:
         """Store an object. `etag`: the MD5 of its content, if it is known; the store compares it."""

@@ -91,9 +91,18 @@ class InitScripts:
 
 
 def _found(directory: Path, stage: str) -> list[_Script]:
+    found = []
     try:
-        files = sorted(path for path in directory.rglob("*") if path.suffix in _SUFFIXES and path.is_file())
+        home = directory.resolve()
+        for path in sorted(directory.rglob("*")):
+            # Kubernetes mounts files as links into a hidden directory beside them.
+            hidden = any(part.startswith(".") for part in path.relative_to(directory).parts)
+            if hidden or path.suffix not in _SUFFIXES or not path.is_file():
+                continue
+            if not path.resolve().is_relative_to(home):
+                log.error("The init script %s leads out of its directory, and is left out", path)
+                continue
+            found.append(_Script(path, stage))
     except OSError as error:
         log.error("The init scripts in %s cannot be read: %s", directory, error)
-        return []
-    return [_Script(path, stage) for path in files]
+    return found

@@ -12,7 +12,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult
 
 from orcas.control import Origin
 from orcas.targets.addresses import connect
@@ -28,13 +28,36 @@ class TooLargeError(Exception):
     """The object is larger than the limit of its bucket."""
 
 
-class OriginTransport(HttpTransport):
+class CheckedTransport(HttpTransport):
+    """A transport to addresses that are checked. `private`: they need not be public. `timeout_sec`: of silence."""
+
+    def __init__(self, url: str, context: ssl.SSLContext | None, *, private: bool, timeout_sec: int) -> None:
+        super().__init__(url, context=context)
+        self.aborted = False
+        self._private = private
+        self._timeout_sec = timeout_sec
+
+    def abort(self) -> None:
+        """End what is under way, from another thread than that which waits for it."""
+        self.aborted = True
+        for connection in list(self._open):
+            # The thread that waits closes it: its number must not become that of another file meanwhile.
+            if isinstance(connection, _Connection) and connection.live is not None:
+                with contextlib.suppress(OSError):
+                    connection.live.shutdown(socket.SHUT_RDWR)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        connection = _Connection(self._parts, self._context, self._private, self._timeout_sec)
+        self._open.add(connection)
+        return connection
+
+
+class OriginTransport(CheckedTransport):
     """A transport to an origin. `moved` is when something of it arrived last, of the monotonic clock."""
 
     def __init__(self, origin: Origin, context: ssl.SSLContext | None) -> None:
-        super().__init__(origin.url, context=context)
+        super().__init__(origin.url, context, private=origin.private, timeout_sec=origin.timeout_sec)
         self.begin()
-        self.aborted = False
         self._origin = origin
         # Of this fetch, whichever threads it uses.
         self._kept: list[http.client.HTTPConnection] = []
@@ -71,15 +94,6 @@ class OriginTransport(HttpTransport):
             answer.pieces = self._watched(answer.pieces)
             yield answer
 
-    def abort(self) -> None:
-        """End what is under way, from another thread than that which waits for it."""
-        self.aborted = True
-        for connection in list(self._open):
-            # The thread that waits closes it: its number must not become that of another file meanwhile.
-            if isinstance(connection, _Connection) and connection.live is not None:
-                with contextlib.suppress(OSError):
-                    connection.live.shutdown(socket.SHUT_RDWR)
-
     def _watched(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
             self.moved = time.monotonic()
@@ -89,22 +103,17 @@ class OriginTransport(HttpTransport):
                 raise TooLargeError
             yield piece
 
-    def _connect(self) -> http.client.HTTPConnection:
-        connection = _Connection(self._origin, self._context)
-        self._open.add(connection)
-        return connection
-
 
 class _Connection(http.client.HTTPConnection):
     """A connection to an address that was checked, also if it connects again."""
 
-    def __init__(self, origin: Origin, context: ssl.SSLContext | None) -> None:
-        self._url = urlsplit(origin.url)
-        self._private = origin.private
+    def __init__(self, url: SplitResult, context: ssl.SSLContext | None, private: bool, timeout_sec: int) -> None:
+        self._url = url
+        self._private = private
         self._context = context
         # Also when an answer says that the connection ends with it: then `sock` is None while the answer is read.
         self.live: socket.socket | None = None
-        super().__init__(self._url.hostname or "", self._url.port, timeout=origin.timeout_sec)
+        super().__init__(self._url.hostname or "", self._url.port, timeout=timeout_sec)
 
     def connect(self) -> None:
         """Open the socket."""

@@ -128,10 +128,14 @@ class Target:
 
     def put(self, key: bytes, body: bytes | Body, headers: Headers, etag: str = "") -> None:
         """Store an object. `etag`: the MD5 of its content, if it is known; the store compares it."""
+        self.put_object(key, body, headers, etag)
+
+    def put_object(self, key: bytes, body: bytes | Body, headers: Headers, etag: str) -> dict[str, str]:
+        """The same; the headers of the answer."""
         digest = [(b"content-md5", base64.b64encode(bytes.fromhex(etag)))] if etag else []
         if isinstance(body, Body):
             body = _watched(body, lambda _: self.check())
-        self.side.ask("PUT", self.path(key), None, body, [*headers, *digest, *self._condition])
+        return self.side.ask("PUT", self.path(key), None, body, [*headers, *digest, *self._condition])[0]
 
     def delete(self, key: bytes) -> None:
         """Delete an object; in a bucket with versions this adds a delete marker."""

@@ -6,12 +6,12 @@ operations or the engine.
 """
 
 from orcas.control.identities.snapshot import Delta, IdentitySnapshot
-from orcas.control.origins import Origin
+from orcas.control.origins import Origin, ReplicationTarget
 from orcas.control.salvage import salvaged, salvaged_root
 from orcas.control.sealing import Sealer
 from orcas.control.store import Control, knows_identity, open_control, prepared
 
 __all__ = [
-    "Control", "Delta", "IdentitySnapshot", "Origin", "Sealer", "knows_identity", "open_control", "prepared", "salvaged",
-    "salvaged_root",
+    "Control", "Delta", "IdentitySnapshot", "Origin", "ReplicationTarget", "Sealer", "knows_identity", "open_control",
+    "prepared", "salvaged", "salvaged_root",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
-"""The origins of buckets in `control.db`: buckets on other S3 servers that buckets here stand for.
+"""Other S3 servers in `control.db`: the origins of buckets, and the targets to which buckets are replicated.
 
-The secret of a key is encrypted like those of access keys, bound to the name of its bucket. An origin belongs to one
-bucket, which has a number: another bucket that gets the same name later has none.
+The secret of a key is encrypted like those of access keys, bound to the name of its bucket or target. An origin belongs
+to one bucket, which has a number: another bucket that gets the same name later has none. The row of a target has a name
+that no bucket can have.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from orcas.errors import UnavailableError
 
 _SET: Final = "SetBucketOrigin"
 _REMOVE: Final = "RemoveBucketOrigin"
+_ADD_TARGET: Final = "AddReplicationTarget"
+_REMOVE_TARGET: Final = "RemoveReplicationTarget"
+# Before the names of targets, in the column of buckets.
+_TARGET: Final = "target "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,31 @@ class Origin:
         """Everything but the secret, and what is of no interest."""
         hidden = {"secret_key", "bucket_id", "damage"}
         return {name: value for name, value in asdict(self).items() if name not in hidden}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationTarget:
+    """A server that buckets are replicated to, and the key that writes there.
+
+    `ca`: certificates in PEM of who may sign that of the server, if not whom the system trusts. `concurrency`: requests at
+    a time. `bytes_per_sec`: what is sent at most; 0 is no limit. `damage`: why it cannot be used.
+    """
+
+    name: str
+    url: str
+    region: str
+    access_key: str
+    secret_key: str = field(repr=False)
+    private: bool
+    ca: str | None
+    concurrency: int
+    bytes_per_sec: int
+    timeout_sec: int
+    damage: str | None = None
+
+    def shown(self) -> dict[str, Any]:
+        """Everything but the secret."""
+        return {name: value for name, value in asdict(self).items() if name not in ("secret_key", "ca")}
 
 
 def holder_of(bucket: str) -> str:
@@ -86,9 +116,7 @@ class Origins:
         try:
             rows = await self._connection.execute_fetchall("SELECT bucket, details, nonce, secret FROM origins")
         except sqlite3.Error as error:
-            raise UnavailableError(
-                f"{self._path} cannot be used: {error}; check the file and its disk, and try again."
-            ) from None
+            raise self._unusable(error) from None
         broken = unequal(
             await self._connection.execute_fetchall(AMONG, (among([holder_of(bucket) for bucket, *_ in rows]),))
         )
@@ -97,7 +125,60 @@ class Origins:
             if holder_of(bucket) in broken
             else self._origin(bucket, *row)
             for bucket, *row in rows
+            if not bucket.startswith(_TARGET)
         }
+
+    async def load_targets(self) -> dict[str, ReplicationTarget]:
+        """The targets of replication, by name. One that cannot be read has its damage.
+
+        Raises:
+            UnavailableError: the table cannot be read.
+        """
+        try:
+            rows = await self._connection.execute_fetchall("SELECT bucket, details, nonce, secret FROM origins")
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+        broken = unequal(await self._connection.execute_fetchall(AMONG, (among([holder_of(row) for row, *_ in rows]),)))
+        found = {}
+        for row, *rest in rows:
+            if row.startswith(_TARGET):
+                name = row.removeprefix(_TARGET)
+                found[name] = self._target(name, *rest, is_damaged=holder_of(row) in broken)
+        return found
+
+    def _target(self, name: str, details: str, nonce: bytes, secret: bytes, *, is_damaged: bool) -> ReplicationTarget:
+        why = "its row is damaged"
+        try:
+            if not is_damaged:
+                secret_key = self._cipher.decrypt(_TARGET + name, ORIGIN, nonce, secret)
+                return ReplicationTarget(**json.loads(details), name=name, secret_key=secret_key)
+        except UnavailableError:
+            why = "its secret cannot be decrypted"
+        except (ValueError, TypeError) as error:
+            why = str(error)
+        return ReplicationTarget(
+            name=name, url="", region="", access_key="", secret_key="", private=False, ca=None, concurrency=1,
+            bytes_per_sec=0, timeout_sec=1, damage=why,
+        )  # fmt: skip
+
+    async def change_target(
+        self, name: str, target: ReplicationTarget | None, access_key: str, address: str | None
+    ) -> None:
+        """Add or replace a target of replication, or remove it. `access_key`, `address`: of whoever asks for it.
+
+        Raises:
+            UnavailableError: it cannot be written. Nothing has changed.
+        """
+        row, fields = _TARGET + name, {"Target": name}
+        if target is not None:
+            fields |= {"Url": target.url, "TargetAccessKeyId": target.access_key}
+        action = _REMOVE_TARGET if target is None else _ADD_TARGET
+        stored = None
+        if target is not None:
+            hidden = {"name", "secret_key", "damage"}
+            details = {field: value for field, value in asdict(target).items() if field not in hidden}
+            stored = (row, json.dumps(details), *self._cipher.encrypt(row, ORIGIN, target.secret_key))
+        await self._write(row, stored, Entry(root_arn(self._number), action, fields, self._number, access_key, address))
 
     def _origin(self, bucket: str, details: str, nonce: bytes, secret: bytes) -> Origin:
         try:
@@ -119,16 +200,20 @@ class Origins:
             fields |= {} if origin.access_key is None else {"SourceAccessKeyId": origin.access_key}
         action = _REMOVE if origin is None else _SET
         entry = Entry(root_arn(self._number), action, fields, self._number, access_key, address)
+        await self._write(bucket, None if origin is None else self._row(origin), entry)
+
+    async def _write(self, row: str, stored: tuple[str, str, bytes, bytes] | None, entry: Entry) -> None:
         try:
             async with self._audit.change():
                 await self._audit.write([entry])
-                await self._connection.execute("DELETE FROM origins WHERE bucket = ?", (bucket,))
-                if origin is not None:
-                    await self._connection.execute("INSERT INTO origins VALUES (?, ?, ?, ?)", self._row(origin))
+                await self._connection.execute("DELETE FROM origins WHERE bucket = ?", (row,))
+                if stored is not None:
+                    await self._connection.execute("INSERT INTO origins VALUES (?, ?, ?, ?)", stored)
         except sqlite3.Error as error:
-            raise UnavailableError(
-                f"{self._path} cannot be used: {error}; check the file and its disk, and try again."
-            ) from None
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: sqlite3.Error) -> UnavailableError:
+        return UnavailableError(f"{self._path} cannot be used: {error}; check the file and its disk, and try again.")
 
     def _row(self, origin: Origin) -> tuple[str, str, bytes, bytes]:
         details = {

@@ -45,7 +45,7 @@ from orcas.control.identities.rows import root_delta
 from orcas.control.identities.schema import ORIGIN, SCHEMA_VERSION, STEPS, STORED_KEYS, STORED_OWNERS
 from orcas.control.identities.service import Engine, Identities, all_identities
 from orcas.control.identities.snapshot import IdentitySnapshot
-from orcas.control.origins import Origin, Origins
+from orcas.control.origins import Origin, Origins, ReplicationTarget
 from orcas.control.rescue import DENIAL, DENIED, FAILURES, denied, deny_unreadable, remedy
 from orcas.control.root import Root, ensure_owner, ensure_root, known_owner, noted_files, replace_pair
 from orcas.control.sealing import Sealer
@@ -133,6 +133,30 @@ class Control:
         async def change() -> None:
             async with identities.lock:
                 await self._origins.change(bucket, origin, self.root.access_key, address)
+                self._changed()
+
+        await identities.finished(change())
+
+    async def load_targets(self) -> dict[str, ReplicationTarget]:
+        """The targets of replication, by name.
+
+        Raises:
+            UnavailableError: they cannot be read.
+        """
+        return await self._origins.load_targets()
+
+    async def change_target(self, name: str, target: ReplicationTarget | None, address: str | None) -> None:
+        """Add or replace a target of replication, or remove it. `address`: of the client who asks for it.
+
+        Raises:
+            UnavailableError: it cannot be written.
+        """
+        identities = self._identities
+        assert identities is not None
+
+        async def change() -> None:
+            async with identities.lock:
+                await self._origins.change_target(name, target, self.root.access_key, address)
                 self._changed()
 
         await identities.finished(change())

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from orcas.control import Control, Origin, open_control
+from orcas.control import Control, Origin, ReplicationTarget, open_control
 from orcas.control.files import DATABASE_NAME
 from orcas.control.identities.failures import IamError
 from orcas.control.identities.service import Identities
@@ -87,6 +87,26 @@ class Directory:
         await self.identities()
         await (await self.control()).change_origin(bucket, origin, address)
         return await self.origins()
+
+    async def replication_targets(self) -> dict[str, ReplicationTarget]:
+        """The targets of replication.
+
+        Raises:
+            UnavailableError: they cannot be read.
+        """
+        return await (await self.control()).load_targets()
+
+    async def change_replication_target(
+        self, name: str, target: ReplicationTarget | None, address: str | None
+    ) -> dict[str, ReplicationTarget]:
+        """Add or replace a target, or remove it. All targets from now on.
+
+        Raises:
+            UnavailableError: it cannot be written, or the control store is unreadable or damaged.
+        """
+        await self.identities()
+        await (await self.control()).change_target(name, target, address)
+        return await self.replication_targets()
 
     async def identities(self) -> Identities:
         """The identities of the store.

@@ -47,6 +47,7 @@ __all__ = [
     "MinioWalk",
     "Postponed",
     "Refusal",
+    "ReplicatedEvents",
     "Request",
     "RequestLogs",
     "Response",
@@ -1477,6 +1478,49 @@ class EventDeliveries:
         """
 
 @type_check_only
+class ReplicationRule(TypedDict):
+    """A rule for replication. `target` and `to`: the names of the target and of the bucket there.
+
+    `begins_after`: the sequence in the log behind which it begins.
+    """
+
+    id: str
+    enabled: bool
+    priority: int
+    prefix: bytes
+    tags: list[tuple[str, str]]
+    markers: bool
+    existing: bool
+    of_named_keys: bool
+    target: str
+    to: str
+    storage_class: str | None
+    key_id: str | None
+    begins_after: int
+
+@type_check_only
+class ReplicatedBucket(TypedDict):
+    """A bucket with rules for replication."""
+
+    name: str
+    id: int
+    rules: list[ReplicationRule]
+
+@final
+class ReplicatedEvents:
+    """The changes of the objects of one bucket, as they come. For one thread."""
+
+    def next(self, wait_ms: int) -> tuple[list[tuple[bytes, str, str, int, int]], str, int, bool] | None:
+        """The next changes, the place behind them and its sequence, and whether changes before them are gone.
+
+        A change: key, name of the event, version, milliseconds since 1970, bytes of the object. None: the store is closed.
+        Waits for so long if there are none.
+
+        Raises:
+            StoreError: the journal cannot be read.
+        """
+
+@type_check_only
 class EventsStats(TypedDict):
     """How the journal of events is. `oldest`, `durable` and `log` are sequences of records; `failed` is a reason."""
 
@@ -2050,6 +2094,22 @@ class Core:
 
     def deliveries(self, target: str, after: str | None) -> EventDeliveries | None:
         """The events for a target, behind a place or from now on. None if there is no journal."""
+
+    def replicated_buckets(self) -> list[ReplicatedBucket]:
+        """The buckets with rules for replication, from memory."""
+
+    def replicated_events(self, bucket: int, after: str | None, begins_after: int) -> ReplicatedEvents | None:
+        """The changes of a bucket, behind a place or, without one, behind a sequence. None if there is no journal."""
+
+    def set_replication_targets(self, names: list[str]) -> None:
+        """Name the targets that rules for replication may name."""
+
+    def show_replication(self, progress: list[tuple[int, int, list[bytes], bytes | None]]) -> None:
+        """Say how far the copies of each bucket are, for the answers of HEAD and GET.
+
+        A bucket, the sequence up to which its changes are copied or exceptions, the keys of those, and the key up to which
+        what existed before is copied (None: all of it).
+        """
 
     def events(self) -> EventsStats | None:
         """How the journal of events is. None if there is none."""

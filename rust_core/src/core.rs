@@ -16,7 +16,10 @@ use super::admin::{
 };
 use super::cluster::ClusterNode;
 use super::errors::{StoreError, refusal_of, store_error};
-use super::events::{EventDeliveries, EventListener, EventsStats, ListeningPermit};
+use super::events::{
+    EventDeliveries, EventListener, EventsStats, ListeningPermit, ProgressRow, ReplicatedBucket, ReplicatedEvents,
+    progress_of, replicated_buckets,
+};
 use super::requests::done::{self, PyAdmission, PyStages};
 use super::requests::head::{self, ScopeHead, byte_pairs, header_objects};
 use super::requests::{
@@ -33,7 +36,7 @@ use orcas_bodies::problem::Problem;
 use orcas_engine::{
     Continuation, Effort, Engine, Environment, LogPosition, Replayed, Standby, SystemClock, salvage_store,
 };
-use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
+use orcas_event_streams::{BucketReader, DeliveryReader, ListenOptions, Listener, StreamFormat};
 use orcas_fsck::CheckOptions;
 use orcas_gateway::{
     Admission, Begun, BucketPrefix, Completion, Done, Gateway, Identities, IdentityRow, IdentityTables, KeyRow,
@@ -702,6 +705,26 @@ impl Core {
     /// The events for a target, behind a place or from now on. None if there is no journal.
     fn deliveries(&self, target: &str, after: Option<&str>) -> Option<EventDeliveries> {
         DeliveryReader::open(&self.gateway.events, target, after).map(EventDeliveries::new)
+    }
+
+    /// The buckets with rules for replication, and the rules.
+    fn replicated_buckets(&self) -> Vec<ReplicatedBucket> {
+        replicated_buckets(&self.gateway.engine)
+    }
+
+    /// The changes of a bucket, behind a place or, without one, behind a sequence. None if there is no journal.
+    fn replicated_events(&self, bucket: u64, after: Option<&str>, begins_after: u64) -> Option<ReplicatedEvents> {
+        BucketReader::open(&self.gateway.events, bucket, after, begins_after).map(ReplicatedEvents::new)
+    }
+
+    /// Names the targets that rules for replication may name.
+    fn set_replication_targets(&self, names: Vec<String>) {
+        self.gateway.services.replications.set_targets(names.into_iter().collect());
+    }
+
+    /// Says how far the copies of each bucket are.
+    fn show_replication(&self, progress: Vec<ProgressRow>) {
+        self.gateway.services.replications.show(progress.into_iter().map(progress_of).collect());
     }
 
     /// How the journal of events is. None if there is none.

@@ -44,6 +44,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<requests::Download>()?;
     module.add_class::<front::Front>()?;
     module.add_class::<events::EventDeliveries>()?;
+    module.add_class::<events::ReplicatedEvents>()?;
     module.add_class::<events::EventListener>()?;
     module.add_class::<events::ListeningPermit>()?;
     module.add_class::<admin::BackupPin>()?;

@@ -62,6 +62,9 @@ def verify(target: Target, manifest: dict[str, Any]) -> None:
         assert versions_of(client, name) == versions, name
     for completed in manifest["completed"]:
         assert complete(client, completed)["ETag"] == completed["etag"], "a repeated completion has the same answer"
+    if "replication" in manifest:
+        found_rules = client.get_bucket_replication(Bucket="replicated")["ReplicationConfiguration"]
+        assert found_rules == manifest["replication"]
     if others:
         assert kinds.described(target) == manifest["kinds"]
         kinds.check_content(manifest["kinds"])

@@ -34,7 +34,7 @@ from tests.golden.expectation import FIELDS, modified, settings_of, verify, vers
 import orcas
 
 HERE: Final = Path(__file__).parent / "stores"
-PACKED_MAX: Final = 76 << 10
+PACKED_MAX: Final = 80 << 10
 PART: Final = 5 << 20
 ENDS_MAX: Final = 20
 BURST: Final = 40
@@ -280,6 +280,25 @@ def fill_histories(store: Store) -> None:
     note_versions(store, "histories")
 
 
+def fill_replication(store: Store) -> None:
+    """A bucket with a rule for replication to a server that is there while the rule is made, and gone afterwards."""
+    client = store.client
+    store.make_bucket("replicated")
+    client.put_bucket_versioning(Bucket="replicated", VersioningConfiguration={"Status": "Enabled"})
+    with running(None) as other:
+        key = {"access_key": other.server.access_key, "secret_key": other.server.secret_key}
+        order = {"name": "gone", "url": other.server.endpoint, "private": True, **key}
+        admin(store.target, "PUT", "replication/targets", order)
+    rule = {
+        "ID": "one", "Priority": 1, "Status": "Disabled", "Filter": {"Prefix": "a/"},
+        "DeleteMarkerReplication": {"Status": "Enabled"}, "Destination": {"Bucket": "arn:aws:s3:::gone/copies"},
+    }  # fmt: skip
+    configuration = {"Role": "arn:aws:iam::123456789012:role/r", "Rules": [rule]}
+    client.put_bucket_replication(Bucket="replicated", ReplicationConfiguration=configuration)
+    store.manifest["replication"] = configuration
+    note_versions(store, "replicated")
+
+
 def note_versions(store: Store, *buckets: str) -> None:
     """All versions of these buckets are in the manifest, the current ones as objects, too."""
     for bucket in buckets:
@@ -321,6 +340,7 @@ def add_kinds(data: Path, store: Store) -> None:
         store.manifest["kinds"] = kinds.fill(serving_kinds.target)
         kinds.check_content(store.manifest["kinds"])
         fill_histories(serving_kinds)
+        fill_replication(serving_kinds)
 
 
 @contextlib.contextmanager

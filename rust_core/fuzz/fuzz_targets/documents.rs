@@ -6,11 +6,12 @@ use orcas_fuzz::{bounded, fuzz_target};
 use orcas_record::{DOCUMENT_MAX, DocumentKind};
 use orcas_s3::acl::{Acl, AskedAcl};
 use orcas_s3::bucket_logging::{BucketLogging, Delivered};
-use orcas_s3::documents::{CONFIGURATION_LEN_MAX, stored, stored_lifecycle};
+use orcas_s3::documents::{CONFIGURATION_LEN_MAX, stored, stored_lifecycle, stored_replication};
 use orcas_s3::encryption::BucketDefault;
 use orcas_s3::event_targets::{EventTarget, Targets};
 use orcas_s3::lifecycle::{Configuration, DefaultSize, rules};
 use orcas_s3::notification::notifications;
+use orcas_s3::replication::Replication;
 use orcas_s3::target::KEY_LEN_MAX;
 use orcas_s3::website::Website;
 use orcas_s3::xml::requests::{DeleteRequest, complete_multipart_upload, create_bucket};
@@ -152,6 +153,16 @@ fn effects(body: &[u8]) {
     }
 }
 
+/// What is stored of the rules of a replication is read again, and shown as it can be sent.
+fn replication(body: &[u8]) {
+    let Ok((rules, written)) = stored_replication(body, None, 7) else { return };
+    assert!(written.len() <= DOCUMENT_MAX && is_readable(&written));
+    assert_eq!(Replication::load(&written).as_ref(), Some(&rules));
+    let mut again = Replication::parse(&rules.shown()).expect("what is shown can be sent");
+    again.begin(None, 7);
+    assert_eq!(again, rules);
+}
+
 /// An access control list. Groups come first when it is written.
 fn acl(body: &[u8]) {
     let Ok(AskedAcl::List(acl)) = AskedAcl::of_document(body, &|_| true) else { return };
@@ -171,6 +182,7 @@ fuzz_target!(|body: &[u8]| {
         region(body);
         configurations(body);
         lifecycle(body);
+        replication(body);
         effects(body);
         acl(body);
     });

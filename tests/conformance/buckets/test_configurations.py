@@ -51,6 +51,10 @@ def test_nothing_is_configured_where_nothing_is(s3: Any, bucket: str, name: str)
         "BucketLoggingStatus": {},
         "NotificationConfiguration": {},
         "OwnershipControls": ENFORCED,
+        "ReplicationConfiguration": {
+            "Role": "r",
+            "Rules": [{"Prefix": "", "Status": "Enabled", "Destination": {"Bucket": "arn:aws:s3:::t/b"}}],
+        },
         "RequestPaymentConfiguration": {"Payer": "BucketOwner"},
         "Tagging": {"TagSet": []},
         "PublicAccessBlockConfiguration": PUBLIC_ACCESS_BLOCK,

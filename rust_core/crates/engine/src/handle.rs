@@ -90,6 +90,12 @@ impl Handle {
         self.shared.catalog.kinds_in_use.has(DocumentKind::Logging)
     }
 
+    /// Whether any bucket has a document of this kind that is not empty, from memory.
+    #[inline]
+    pub fn has_documents(&self, kind: DocumentKind) -> bool {
+        self.shared.catalog.kinds_in_use.has(kind)
+    }
+
     /// Whether any bucket has default encryption, from memory.
     pub fn has_default_encryption(&self) -> bool {
         self.shared.catalog.kinds_in_use.has(DocumentKind::Encryption)

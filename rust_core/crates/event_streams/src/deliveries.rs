@@ -3,24 +3,23 @@
 //! The configuration of a bucket at the time of reading decides. So a notification that was removed sends nothing more,
 //! and the events of a bucket that is gone go nowhere.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use orcas_base::error::Result;
 use orcas_checksum::{Etag, Md5Hasher};
-use orcas_engine::{Change, ChangeKind, EventReader, JournalCursor, Place};
+use orcas_engine::{Change, ChangeKind};
 use orcas_events::Event;
 use orcas_events::json::{Context, test_message, write_records};
 use orcas_record::{BucketId, DocumentKind};
 use orcas_s3::documents::BucketDocument as _;
 use orcas_s3::notification::Notification;
 
+use super::follower::Follower;
 use super::names::{event_of, request_id};
 use super::streams::EventStreams;
 
-/// Bytes of the journal that one look reads, and deliveries after which it ends.
-const JOURNAL_AT_ONCE: usize = 64 << 10;
+/// Deliveries after which a look ends.
 const DELIVERIES_AT_ONCE: usize = 64;
 
 /// An event, and which notification sends it.
@@ -48,35 +47,20 @@ pub struct Deliveries {
 
 /// Follows the journal for one target. For one thread.
 pub struct DeliveryReader {
-    streams: Weak<EventStreams>,
     target: String,
-    reader: EventReader,
-    /// Read, and not looked at yet.
-    changes: VecDeque<Change>,
-    /// Everything up to here has been looked at.
-    place: Place,
-    lost: bool,
+    follower: Follower,
 }
 
 impl DeliveryReader {
     /// Begins behind the place `after`, or now. `None` if the server keeps no events.
     pub fn open(streams: &Arc<EventStreams>, target: &str, after: Option<&str>) -> Option<Self> {
-        let (cursor, lost) = match after {
-            None => (JournalCursor::After(streams.engine.events_now()), false),
-            Some(id) => streams.named(id, "after").unwrap_or((JournalCursor::Oldest, true)),
-        };
-        let place = match cursor {
-            JournalCursor::After(place) => place,
-            JournalCursor::Oldest | JournalCursor::Since(_) => Place::default(),
-        };
-        let reader = streams.engine.read_events(cursor)?;
-        let (streams, target) = (Arc::downgrade(streams), target.to_owned());
-        Some(Self { streams, target, reader, changes: VecDeque::new(), place, lost })
+        let target = target.to_owned();
+        Some(Self { target, follower: Follower::open(streams, after, streams.engine.events_now())? })
     }
 
     /// The id of the place behind everything that was returned. `None` if the store is closed.
     pub fn after(&self) -> Option<String> {
-        Some(self.streams.upgrade()?.id(self.place))
+        self.follower.after()
     }
 
     /// The next deliveries. Waits for a time if there is nothing new. `None` if the store is closed.
@@ -84,36 +68,11 @@ impl DeliveryReader {
     /// # Errors
     /// What reading the journal ran into.
     pub fn next(&mut self, wait: Duration) -> Result<Option<Deliveries>> {
-        let until = Instant::now() + wait;
-        while self.changes.is_empty() {
-            let Some(streams) = self.streams.upgrade() else { return Ok(None) };
-            let arrivals = streams.hub.arrivals();
-            let seen = arrivals.count();
-            let reached = streams.engine.events_reached();
-            if reached > self.place {
-                let read = self.reader.read(JOURNAL_AT_ONCE)?;
-                self.lost |= read.lost;
-                self.changes.extend(read.events);
-                if self.changes.is_empty() {
-                    self.place = self.reader.place().unwrap_or(self.place).max(self.place);
-                    if !read.lost {
-                        // At its end: what comes before that is no event.
-                        self.place = self.place.max(reached.min(streams.engine.events_reached()));
-                    }
-                }
-            }
-            if !self.changes.is_empty() || Instant::now() >= until {
-                break;
-            }
-            drop(streams);
-            arrivals.wait(seen, until);
-        }
-        let Some(streams) = self.streams.upgrade() else { return Ok(None) };
+        let Some(streams) = self.follower.wait(wait)? else { return Ok(None) };
         let mut found = Vec::new();
         while found.len() < DELIVERIES_AT_ONCE
-            && let Some(change) = self.changes.pop_front()
+            && let Some(change) = self.follower.take()
         {
-            self.place = change.place;
             if change.kind == ChangeKind::Configured {
                 found.extend(streams.test_delivery(&change, &self.target));
             } else if let Some(event) = event_of(&change)
@@ -122,8 +81,8 @@ impl DeliveryReader {
                 found.push(streams.delivery(&event, &notification));
             }
         }
-        let lost = std::mem::take(&mut self.lost);
-        Ok(Some(Deliveries { found, after: streams.id(self.place), lost }))
+        let lost = self.follower.take_lost();
+        Ok(Some(Deliveries { found, after: streams.id(self.follower.place()), lost }))
     }
 }
 

@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod deliveries;
+mod follower;
 mod hub;
 mod listener;
 mod names;
 mod pieces;
+mod replicated;
 mod streams;
 
 pub use deliveries::{Deliveries, Delivery, DeliveryReader};
@@ -17,6 +19,7 @@ pub use hub::Hub;
 pub use listener::{ListenOptions, Listener};
 pub use names::event_of;
 pub use pieces::StreamFormat;
+pub use replicated::{BucketReader, ReplicatedChange, ReplicatedChanges};
 pub use streams::EventStreams;
 
 use std::fmt;

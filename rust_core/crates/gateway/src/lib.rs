@@ -41,6 +41,7 @@ pub use orcas_admission::options::{GatewayOptions, PublicAccess};
 pub use orcas_admission::policies::compile_new as compile_policy;
 pub use orcas_admission::senders::identities::{Identities, IdentityRow, IdentityTables, KeyRow, LimitRow, Requester};
 pub use orcas_requests::body_plan::BodyPlan;
+pub use orcas_requests::replication::Progress as CopyProgress;
 pub use orcas_requests::request::Request;
 pub use orcas_requests::store_body::UploadStream;
 pub use orcas_requests::tally::{Delivery, Tally};

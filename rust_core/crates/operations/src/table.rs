@@ -11,7 +11,8 @@ use crate::buckets::{
     create_bucket, delete_bucket, get_bucket_location, head_bucket, list_buckets, put_bucket_settings,
 };
 use crate::configuration::{
-    acls, bucket_lifecycle, confirm_configuration, delete_configuration, put_configuration, read_configuration,
+    acls, bucket_lifecycle, confirm_configuration, delete_configuration, put_configuration, put_replication,
+    read_configuration,
 };
 use crate::listing::{list_object_versions, list_objects};
 use crate::multipart::{
@@ -68,7 +69,7 @@ const HANDLERS: &[Handler] = &[
     handler::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketMetricsConfiguration),
     handler::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketOwnershipControls),
     handler::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketPolicy),
-    handler::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketReplication),
+    handler::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketReplication),
     handler::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketTagging),
     handler::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketWebsite),
     handler::<delete_object::DeleteObject>(Name::DeleteObject),
@@ -134,6 +135,7 @@ const HANDLERS: &[Handler] = &[
     handler::<put_configuration::PutConfiguration>(Name::PutBucketNotificationConfiguration),
     handler::<put_configuration::PutConfiguration>(Name::PutBucketOwnershipControls),
     handler::<put_configuration::PutConfiguration>(Name::PutBucketPolicy),
+    handler::<put_replication::PutReplication>(Name::PutBucketReplication),
     handler::<put_configuration::PutConfiguration>(Name::PutBucketRequestPayment),
     handler::<put_bucket_settings::PutBucketSettings>(Name::PutBucketSettings),
     handler::<put_configuration::PutConfiguration>(Name::PutBucketTagging),

@@ -20,10 +20,11 @@ pub enum DocumentKind {
     /// The bucket policy, as JSON. The others are XML.
     Policy = 13,
     Acl = 14,
+    Replication = 15,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Cors,
         Self::Tagging,
         Self::RequestPayment,
@@ -38,6 +39,7 @@ impl DocumentKind {
         Self::Quota,
         Self::Policy,
         Self::Acl,
+        Self::Replication,
     ];
 
     pub fn code(self) -> u8 {

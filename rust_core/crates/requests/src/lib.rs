@@ -10,6 +10,7 @@ pub mod bodies;
 pub mod body_plan;
 pub mod challenge;
 pub mod pieces;
+pub mod replication;
 pub mod request;
 pub mod services;
 pub mod storage_plan;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::aborted::Aborted;
 use crate::bodies::Bodies;
 use crate::challenge::Challenger;
+use crate::replication::Replications;
 use crate::tally::Watch;
 use orcas_admission::access_control::AccessControl;
 use orcas_admission::ingress::now_ms;
@@ -29,6 +30,7 @@ pub struct Services {
     pub watch: Watch,
     pub challenger: Challenger,
     pub aborted: Aborted,
+    pub replications: Replications,
 }
 
 impl Services {
@@ -48,6 +50,7 @@ impl Services {
             watch: Watch::new(options.slow_request, options.metrics, options.traces),
             challenger: Challenger::new(&challenges),
             aborted: Aborted::default(),
+            replications: Replications::default(),
             access: AccessControl {
                 engine: engine.clone(),
                 pool: Arc::clone(&pool),

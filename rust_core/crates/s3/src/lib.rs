@@ -19,7 +19,7 @@ mod responses;
 pub mod xml;
 
 pub use configuration::{
-    acl, bucket_logging, configurations, cors, documents, event_targets, lifecycle, notification, website,
+    acl, bucket_logging, configurations, cors, documents, event_targets, lifecycle, notification, replication, website,
 };
 pub use errors::{ErrorCode, Named, S3Error};
 pub use objects::{annotations, attributes, checksums, metadata, object_lock, restore, tags, versions};

@@ -8,7 +8,7 @@ use crate::decision::{Context, Decision};
 use crate::intent::BucketChange;
 use crate::outcome::{Failure, Outcome, Refusal};
 use crate::view::View;
-use orcas_record::{Bucket, BucketId, Record, Versioning};
+use orcas_record::{Bucket, BucketId, DocumentKind, Record, Versioning};
 
 pub(crate) fn update(
     view: &dyn View,
@@ -21,6 +21,11 @@ pub(crate) fn update(
         BucketChange::Settings(change) => bucket.settings = change.applied_to(bucket.settings),
         BucketChange::Versioning(versioning) => {
             check_versioning(&bucket, versioning)?;
+            if versioning == Versioning::Suspended && replicates(view, bucket.id) {
+                let reason = "A replication configuration is present on this bucket, so the versioning state cannot be \
+                              changed.";
+                return Err(Refusal::InvalidBucketState { reason }.into());
+            }
             let is_first = bucket.versioning == Versioning::Unversioned;
             bucket.versioning = versioning;
             if is_first && !bucket.layers.is_empty() {
@@ -35,6 +40,10 @@ pub(crate) fn update(
     }
     let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
     Ok(Decision { outcome, records: vec![Record::UpdateBucket(bucket)] })
+}
+
+fn replicates(view: &dyn View, bucket: BucketId) -> bool {
+    view.document(bucket, DocumentKind::Replication).is_some_and(|document| !document.is_empty())
 }
 
 /// Versions that exist stay what they are, so no bucket becomes unversioned again. Locked ones need versioning, so it

@@ -63,7 +63,11 @@ pub(crate) fn put_document(
     kind: DocumentKind,
     document: Bytes,
 ) -> Result<Decision, Failure> {
-    live_bucket(view, bucket)?;
+    let live = live_bucket(view, bucket)?;
+    if kind == DocumentKind::Replication && !document.is_empty() && live.versioning != Versioning::Enabled {
+        let reason = "Versioning must be 'Enabled' on the bucket to apply a replication configuration";
+        return Err(Refusal::InvalidRequest { reason }.into());
+    }
     let current = view.document(bucket, kind);
     if current.as_ref() == Some(&document) {
         return Ok(Decision { outcome: Outcome::Done, records: Vec::new() });

@@ -185,7 +185,8 @@ pub(crate) fn fork(
     let fork = Bucket { id, layers, ..fork };
     made.records.push(Record::CreateBucket(fork.clone()));
     let mut documents_len = view.documents_len();
-    for kind in DocumentKind::ALL {
+    // The copies of the bucket are not those of its fork.
+    for kind in DocumentKind::ALL.into_iter().filter(|kind| *kind != DocumentKind::Replication) {
         if let Some(document) = view.document(bucket.id, kind) {
             documents_len += document.len();
             made.records.push(Record::PutDocument { bucket: id, kind, document });

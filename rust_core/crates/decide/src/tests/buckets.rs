@@ -1,6 +1,7 @@
 //! Settings and documents of buckets.
 
 use super::*;
+use orcas_record::Versioning;
 
 #[test]
 fn settings_of_a_bucket_change_where_the_change_says_so() {
@@ -32,6 +33,24 @@ fn a_document_is_written_only_if_it_differs() {
     }
     assert_eq!(state.document(BUCKET, DocumentKind::Tagging), None);
     assert_eq!(refused(state.run(put(BucketId(99), DocumentKind::Cors, "<A/>"))), Refusal::NoSuchBucket);
+}
+
+#[test]
+fn rules_of_replication_need_versioning_and_keep_it() {
+    let mut state = TestView::with_bucket();
+    let rules = |document: &'static str| put(BUCKET, DocumentKind::Replication, document);
+    let versioning = |versioning| Intent::UpdateBucket { bucket: BUCKET, change: BucketChange::Versioning(versioning) };
+    assert!(matches!(refused(state.run(rules("<R/>"))), Refusal::InvalidRequest { .. }));
+    state.run(rules("")).unwrap();
+    state.run(versioning(Versioning::Enabled)).unwrap();
+    state.run(rules("<R/>")).unwrap();
+    let suspended = state.run(versioning(Versioning::Suspended));
+    assert!(matches!(refused(suspended), Refusal::InvalidBucketState { .. }));
+    let forked = state.run(Intent::ForkBucket { bucket: BUCKET, snapshot: None, name: "fork".into() }).unwrap();
+    let Outcome::Bucket(fork) = forked else { unreachable!("a fork is a bucket") };
+    assert_eq!(state.document(fork.id, DocumentKind::Replication), None);
+    state.run(rules("")).unwrap();
+    state.run(versioning(Versioning::Suspended)).unwrap();
 }
 
 #[test]

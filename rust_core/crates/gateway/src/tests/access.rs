@@ -226,6 +226,8 @@ fn headers_need_actions_of_their_own() {
         ("PUT", "/box/x", "x-amz-object-lock-legal-hold", "ON", "s3:PutObjectLegalHold"),
         ("PUT", "/box/x", "x-amz-object-lock-mode", "GOVERNANCE", "s3:PutObjectRetention"),
         ("POST", "/box/x?uploads", "x-amz-tagging", "a=1", "s3:PutObjectTagging"),
+        ("PUT", "/box/x", "x-amz-meta-orcas-replica", "1/b v p", "s3:ReplicateObject"),
+        ("POST", "/box/x?uploads", "x-amz-meta-orcas-replica", "1/b v p", "s3:ReplicateObject"),
         ("DELETE", "/box/x", "x-amz-bypass-governance-retention", "true", "s3:BypassGovernanceRetention"),
         ("PUT", "/new", "x-amz-bucket-object-lock-enabled", "true", "s3:PutBucketObjectLockConfiguration"),
     ] {

@@ -5,4 +5,5 @@ pub mod bucket_lifecycle;
 pub mod confirm_configuration;
 pub mod delete_configuration;
 pub mod put_configuration;
+pub mod put_replication;
 pub mod read_configuration;

@@ -12,6 +12,7 @@ use orcas_requests::request::{Operation, Progress, Request as _, TypedRequest};
 use orcas_responses::response::{HeaderBlock, Response};
 use orcas_s3::documents::{BucketPolicy, policy_status};
 use orcas_s3::query::no_continuation;
+use orcas_s3::replication::Replication;
 use orcas_s3::{Operation as Name, configurations, encryption};
 
 pub struct ReadBucketConfiguration(Arc<Bucket>);
@@ -36,6 +37,10 @@ impl Operation for ReadBucketConfiguration {
             None if of_the_store => encryption::of_the_store().document(),
             None => configurations::absent(operation, name, false)?,
             Some(document) if document.bytes.is_empty() => configurations::absent(operation, name, true)?,
+            Some(stored) if kind == Some(DocumentKind::Replication) => {
+                let unreadable = || Problem::internal("the replication configuration of a bucket cannot be read");
+                stored.parsed(Replication::load).ok_or_else(unreadable)?.shown()
+            }
             Some(document) => document.bytes.to_vec(),
         };
         Ok(request.envelope.document(200, HeaderBlock::new(), document).into())

@@ -10,6 +10,7 @@ use crate::resources::attributes::shown_lock;
 use crate::resources::encryption::{SentKey, check_readable, opened, sent_key, show_encryption_of};
 use crate::resources::expiration::{Expiring, show_expiration};
 use crate::resources::metadata::shown;
+use crate::resources::replication::show_replication;
 use crate::resources::versions::{VersionAddress, shows_versions};
 use orcas_admission::ingress::now_ms;
 use orcas_admission::request_context::RequestContext;
@@ -247,6 +248,7 @@ impl Reader<'_> {
                 &*opened
             }
         };
+        let user = &headers.user;
         let modified_ms = i64::try_from(version.modified_ms).unwrap_or(i64::MAX);
         let mut answer = ObjectAnswer {
             etag: version.etag,
@@ -280,6 +282,10 @@ impl Reader<'_> {
         // Rules speak of the current version: one that is named need not be it.
         if read.address.version.is_none() {
             show_expiration(&self.services.engine, &mut headers, || Expiring::of(read.address.bucket.id, version));
+        }
+        if !read.public {
+            let found = (version, read.address.version.is_none());
+            show_replication(self.services, &mut headers, &read.address.bucket, found, user);
         }
         let status = if selection.range.is_some() { 206 } else { 200 };
         let (first, length) = match selection.range {

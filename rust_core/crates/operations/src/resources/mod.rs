@@ -9,6 +9,7 @@ pub mod expiration;
 pub mod metadata;
 pub mod pages;
 pub mod policies;
+pub mod replication;
 pub mod settings;
 pub mod sources;
 pub mod upload_ids;

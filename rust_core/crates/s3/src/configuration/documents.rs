@@ -11,6 +11,7 @@ use super::cors::CorsConfiguration;
 use super::event_targets::Targets;
 use super::lifecycle::{self, Configuration, DefaultSize};
 use super::notification::{self, Notification};
+use super::replication::Replication;
 use super::website::Website;
 use crate::encryption::BucketDefault;
 use crate::errors::{ErrorCode, S3Error};
@@ -53,6 +54,7 @@ bucket_documents! {
     Logging: BucketLogging = |stored| BucketLogging::parse(stored).ok().flatten();
     Notification: Vec<Notification> = |stored| notification::notifications(stored);
     Policy: BucketPolicy = |stored| BucketPolicy::of(stored);
+    Replication: Replication = |stored| Replication::load(stored);
     OwnershipControls: OwnershipControls = |stored| Some(OwnershipControls::of(stored));
     PublicAccessBlock: PublicAccessBlock = |stored| Some(PublicAccessBlock::of(stored));
     Website: Website = |stored| Website::parse(stored).ok();
@@ -172,7 +174,11 @@ pub fn stored(kind: DocumentKind, body: &[u8], name: &str, targets: Targets<'_>)
         }
         DocumentKind::Encryption => BucketDefault::read(body)?.document(),
         DocumentKind::Website => Website::parse(body)?.document(),
-        DocumentKind::Acl | DocumentKind::Lifecycle | DocumentKind::Policy | DocumentKind::Quota => {
+        DocumentKind::Acl
+        | DocumentKind::Lifecycle
+        | DocumentKind::Policy
+        | DocumentKind::Quota
+        | DocumentKind::Replication => {
             return Err(ErrorCode::NotImplemented.into());
         }
     };
@@ -237,6 +243,23 @@ pub fn stored_lifecycle(body: &[u8], default_size: DefaultSize) -> Result<Vec<u8
     let written = configuration.stored();
     check_length(&written, DOCUMENT_MAX)?;
     Ok(written)
+}
+
+/// The replication configuration that a write stores. It may have 1,000 rules, as a lifecycle configuration. A rule begins
+/// where one with its destination in `former` began, or behind the sequence `now`.
+///
+/// Errors: as [`Replication::parse`], and `MaxMessageLengthExceeded`.
+pub fn stored_replication(
+    body: &[u8],
+    former: Option<&Replication>,
+    now: u64,
+) -> Result<(Replication, Vec<u8>), S3Error> {
+    check_length(body, DOCUMENT_MAX)?;
+    let mut replication = Replication::parse(body)?;
+    replication.begin(former, now);
+    let written = replication.stored();
+    check_length(&written, DOCUMENT_MAX)?;
+    Ok((replication, written))
 }
 
 pub(crate) fn check_length(document: &[u8], len_max: usize) -> Result<(), S3Error> {

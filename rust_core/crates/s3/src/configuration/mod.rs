@@ -9,4 +9,5 @@ pub mod documents;
 pub mod event_targets;
 pub mod lifecycle;
 pub mod notification;
+pub mod replication;
 pub mod website;

@@ -20,7 +20,7 @@ use orcas_events::EventName::{
 };
 use orcas_record::DocumentKind::{
     self, Accelerate, Acl, Cors, Encryption, Lifecycle, Logging, Notification, OwnershipControls, Policy,
-    PublicAccessBlock, RequestPayment, Tagging, Website,
+    PublicAccessBlock, Replication, RequestPayment, Tagging, Website,
 };
 
 /// A row of the table of operations.
@@ -305,7 +305,8 @@ operations! {
         => Bucket "s3:PutBucketOwnershipControls" { document: OwnershipControls };
      20 DeleteBucketPolicy: Delete Bucket "policy"
         => Bucket "s3:DeleteBucketPolicy" { document: Policy, log: "REST.DELETE.BUCKETPOLICY" };
-     21 DeleteBucketReplication: Delete Bucket "replication" => Bucket "s3:PutReplicationConfiguration";
+     21 DeleteBucketReplication: Delete Bucket "replication" => Bucket "s3:PutReplicationConfiguration"
+        { document: Replication };
      22 DeleteBucketTagging: Delete Bucket "tagging"
         => Bucket "s3:PutBucketTagging" { document: Tagging, log: "REST.DELETE.TAGGING" };
      23 DeleteBucketWebsite: Delete Bucket "website"
@@ -364,7 +365,7 @@ operations! {
      46 GetBucketPolicyStatus: Get Bucket "policyStatus"
         => Bucket "s3:GetBucketPolicyStatus" { document: Policy, absent: Refused(NoSuchBucketPolicy) };
      47 GetBucketReplication: Get Bucket "replication" => Bucket "s3:GetReplicationConfiguration"
-        { absent: Refused(ReplicationConfigurationNotFoundError) };
+        { document: Replication, absent: Refused(ReplicationConfigurationNotFoundError) };
      48 GetBucketRequestPayment: Get Bucket "requestPayment"
         => Bucket "s3:GetBucketRequestPayment"
         { document: RequestPayment, absent: Shown("RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>") };
@@ -450,7 +451,8 @@ operations! {
         => Bucket "s3:PutBucketOwnershipControls" { body: Document, document: OwnershipControls };
      91 PutBucketPolicy: Put Bucket "policy"
         => Bucket "s3:PutBucketPolicy" { body: Document, document: Policy, log: "REST.PUT.BUCKETPOLICY", status: 204 };
-     92 PutBucketReplication: Put Bucket "replication" => Bucket "s3:PutReplicationConfiguration" { body: Document };
+     92 PutBucketReplication: Put Bucket "replication"
+        => Bucket "s3:PutReplicationConfiguration" { body: Document, document: Replication };
      93 PutBucketRequestPayment: Put Bucket "requestPayment"
         => Bucket "s3:PutBucketRequestPayment" { body: Document, document: RequestPayment };
      94 PutBucketSettings: Put Bucket "orcas-settings" => Bucket "orcas:PutBucketSettings";

@@ -21,6 +21,7 @@ pub fn actions_of(name: &[u8], of_bucket: bool) -> &'static [&'static str] {
     match rest {
         b"tagging" if of_bucket => &["s3:TagResource"],
         b"tagging" => &["s3:PutObjectTagging"],
+        b"meta-orcas-replica" if !of_bucket => &["s3:ReplicateObject"],
         b"acl" | b"grant-full-control" | b"grant-read" | b"grant-read-acp" | b"grant-write" | b"grant-write-acp" => {
             if of_bucket {
                 &["s3:PutBucketAcl"]
@@ -67,6 +68,8 @@ impl Operation {
             ["s3:BypassGovernanceRetention"] if !asks_to_bypass(headers).unwrap_or(true) => &[],
             // A new bucket is private anyway. On S3, an object that is to be private needs the action nevertheless.
             ["s3:PutBucketAcl"] if !may_give_by_acl(headers) => &[],
+            // Metadata, which every operation takes that stores an object.
+            actions @ ["s3:ReplicateObject"] => actions,
             actions if counts(name) => actions,
             _ => &[],
         };

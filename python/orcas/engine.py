@@ -57,7 +57,7 @@ from orcas.control.files.admission import check_control_formats, check_owner, ch
 from orcas.control.identities.snapshot import Delta, IdentitySnapshot
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.targets.file import read_targets
-from orcas.telemetry import cluster, identities, origins, standby
+from orcas.telemetry import cluster, identities, origins, replication, standby
 from orcas.telemetry.diagnostics import forwarded
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ if TYPE_CHECKING:
     from orcas._core import LoadReport as LoadReport
     from orcas._core import LoadTarget as LoadTarget
     from orcas._core import LoadWorkload as LoadWorkload
+    from orcas._core import ReplicatedBucket as ReplicatedBucket
+    from orcas._core import ReplicationRule as ReplicationRule
     from orcas._core import SalvageReport as SalvageReport
     from orcas._core import Selection as Selection
     from orcas._core import Stages as Stages
@@ -136,8 +138,10 @@ __all__ = [
 
 
 # As of `_core`, with those that only Python counts.
-METRICS: Final = [*_CORE_METRICS, *origins.FAMILIES, *identities.FAMILIES, *standby.FAMILIES, *cluster.FAMILIES]
-METRIC_LABELS: Final = [*_CORE_LABELS, *origins.LABELS, *cluster.LABELS]
+METRICS: Final = [
+    *_CORE_METRICS, *origins.FAMILIES, *identities.FAMILIES, *replication.FAMILIES, *standby.FAMILIES, *cluster.FAMILIES,
+]  # fmt: skip
+METRIC_LABELS: Final = [*_CORE_LABELS, *origins.LABELS, *replication.LABELS, *cluster.LABELS]
 
 log = logging.getLogger("orcas")
 

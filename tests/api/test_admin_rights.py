@@ -92,6 +92,9 @@ async def test_every_action_is_of_an_operation(site: Site) -> None:
     assert alone == {
         ("POST", "/iam"), ("POST", "/iam/root-key"), ("POST", "/keys"), ("POST", "/keys/action"),
         ("POST", "/keys/accept-older"), ("PUT", "/keys/master"), ("PUT", "/origins"), ("DELETE", "/origins/{bucket}"),
+        ("PUT", "/replication/targets"), ("DELETE", "/replication/targets/{name}"),
+        ("POST", "/replication/targets/{name}/test"), ("POST", "/replication/rules"),
+        ("POST", "/replication/retry"), ("POST", "/replication/verify"),
         ("POST", "/move"), ("POST", "/backup-pins"), ("PUT", "/backup-pins/{name}"), ("DELETE", "/backup-pins/{name}"),
         ("POST", "/cluster/move"), ("POST", "/standby/rounds"), ("GET", "/standby/rounds/{pin}/files/{folder}/{name}"),
     }  # fmt: skip

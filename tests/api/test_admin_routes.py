@@ -252,6 +252,35 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ),
     # It has none.
     ("DELETE", "/origins/{bucket}"): Row({"bucket": "bucket"}, status=404),
+    ("GET", "/replication"): Row(),
+    # Nothing answers there.
+    ("PUT", "/replication/targets"): Row(
+        order={
+            "name": "t", "url": "http://127.0.0.1:1", "access_key": "a", "secret_key": "s", "region": "r", "private": True,
+            "ca": "", "concurrency": 1, "bytes_per_sec": 0, "timeout_sec": 1,
+        },
+        optional=("region", "private", "ca", "concurrency", "bytes_per_sec", "timeout_sec"), status=400,
+        wrong=(
+            ("name", [None, "", "a/b", "ü"]), ("url", [None, "", "ftp://x", "http://", "http://a/b", "http://u@a"]),
+            ("access_key", [None, "", "ü"]), ("secret_key", [None, "", LOST]), ("concurrency", [0, 65]),
+            ("bytes_per_sec", [-1]), ("timeout_sec", [0, 601]), ("private", [None, "perhaps"]),
+        ),
+    ),
+    ("DELETE", "/replication/targets/{name}"): Row({"name": "t"}, status=404),
+    ("POST", "/replication/targets/{name}/test"): Row({"name": "t"}, status=404),
+    ("POST", "/replication/rules"): Row(
+        order={"bucket": "bucket", "target": "t", "to": "b2", "prefix": "", "existing": True, "markers": True},
+        optional=("prefix", "existing", "markers"), status=404,
+        wrong=(("bucket", [None]), ("target", [None, "", "a/b"]), ("to", [None]), ("existing", [None, "perhaps"])),
+    ),
+    ("POST", "/replication/retry"): Row(
+        order={"bucket": "bucket", "everything": True}, optional=("everything",), status=404,
+        wrong=(("bucket", [None]), ("everything", [None, "perhaps"])),
+    ),
+    ("POST", "/replication/verify"): Row(
+        order={"bucket": "bucket", "after": "", "metadata": True}, optional=("after", "metadata"), status=404,
+        wrong=(("bucket", [None]), ("metadata", [None, "perhaps"])),
+    ),
     ("POST", "/test/reset"): Row(),
     ("DELETE", "/test/buckets/{name}"): Row({"name": "bucket"}),
     ("GET", "/test/clock"): Row(),

@@ -32,6 +32,7 @@ from orcas.admin.routes.keys import add_keys
 from orcas.admin.routes.orders import Name, Order
 from orcas.admin.routes.origins import add_origins
 from orcas.admin.routes.quotas import add_quotas
+from orcas.admin.routes.replication import add_replication
 from orcas.admin.routes.server import Around, add_server, add_watching
 from orcas.admin.routes.snapshots import add_snapshots
 from orcas.admin.routes.standby import add_standby
@@ -134,6 +135,7 @@ def admin_app(parts: Callable[[], Parts], around: Callable[[], Around]) -> FastA
     add_server(app, core, identities, data, around)
     add_quotas(app, core, data)
     add_origins(app, core, identities, lambda: parts().pulls)
+    add_replication(app, core, identities, lambda: parts().replicator)
     add_testing(app, lambda: parts().testing, schedule)
     return app
 

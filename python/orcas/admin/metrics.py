@@ -21,6 +21,7 @@ from orcas.settings.config import is_loopback
 from orcas.telemetry.cluster import NodeNumbers, with_cluster
 from orcas.telemetry.identities import with_identities
 from orcas.telemetry.origins import with_origins
+from orcas.telemetry.replication import with_replication
 from orcas.telemetry.reports import note_cause
 from orcas.telemetry.standby import with_standby
 from orcas.version import orcas_version
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from orcas.standby.following import Progress
     from orcas.targets.delivery import TargetCounts
     from orcas.telemetry.origins import Counts
+    from orcas.telemetry.replication import RouteCounts
 
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -68,6 +70,7 @@ class Reader:
         targets: Callable[[], list[TargetCounts]],
         tasks: Callable[[], list[TaskNumbers]],
         origins: Callable[[], Counts],
+        replication: Callable[[], list[RouteCounts]],
         damaged: Callable[[], int],
         standby: Callable[[], Progress | None],
         node: Callable[[], NodeNumbers | None],
@@ -76,7 +79,7 @@ class Reader:
         self._settings, self._page, self._connections, self._certificate = settings, page, connections, certificate
         self._refusals = refusals
         self._spans, self._targets, self._tasks, self._origins = spans, targets, tasks, origins
-        self._damaged, self._standby = damaged, standby
+        self._damaged, self._standby, self._replication = damaged, standby, replication
         self._node, self._passed = node, passed
         self._turn = asyncio.Lock()
 
@@ -90,6 +93,7 @@ class Reader:
         async with self._turn:
             page = await run_in_threadpool(self._page(), openmetrics, around)
         page = with_identities(with_origins(page, self._origins(), openmetrics=openmetrics), self._damaged())
+        page = with_replication(page, self._replication(), openmetrics=openmetrics)
         progress = self._standby()
         if progress is not None:
             page = with_standby(page, progress.behind_sec, progress.sequence)

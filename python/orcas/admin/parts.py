@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from orcas.engine import Core
     from orcas.iam.directory import Directory
     from orcas.origins.pulling import Pulls
+    from orcas.replication.replicator import Replicator
     from orcas.standby.following import Progress
     from orcas.targets.delivery import Deliveries
     from orcas.telemetry.watching import RequestWatch
@@ -35,6 +36,8 @@ class Parts:
     deliveries: Deliveries
     # Fetches objects that buckets lack from their origins.
     pulls: Pulls
+    # Copies what changes to other servers.
+    replicator: Replicator
     # The newest requests, while somebody watches.
     watch: RequestWatch
     # What standbys ask for; None for a store that is open for reading.

@@ -43,6 +43,7 @@ ACTIONS: Final[dict[tuple[str, str], str]] = {
     ("GET", "/origins"): "orcas:ListOrigins",
     ("GET", "/quotas"): "orcas:ListQuotas",
     ("PUT", "/quotas"): "orcas:PutQuota",
+    ("GET", "/replication"): "orcas:ListReplication",
     ("GET", "/requests"): "orcas:GetRequests",
     ("GET", "/scrub"): "orcas:GetStats",
     ("GET", "/settings"): "orcas:GetSettings",

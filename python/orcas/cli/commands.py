@@ -9,7 +9,7 @@ import typer
 from typer.models import CommandInfo
 
 from orcas.cli.app import new_app, print_version
-from orcas.cli.buckets import moves, origins, quotas, settings, snapshots, tables, usage
+from orcas.cli.buckets import moves, origins, quotas, replication, settings, snapshots, tables, usage
 from orcas.cli.identities import audit, credentials, policies, users
 from orcas.cli.identities import keys as access_keys
 from orcas.cli.objects import copies as object_copies
@@ -42,8 +42,8 @@ app.add_typer(config_app, name="config")
 
 for module in (
     object_copies, lists, removal, probe, env, console, upkeep, inspect, tasks, copies, imports, moves, snapshots, tables,
-    keys, events, top, usage, quotas, origins, settings, bench, running, status, standby, cluster, demo, minio, localstack,
-    mc, aws, users, access_keys, policies, credentials, audit,
+    keys, events, top, usage, quotas, origins, replication, settings, bench, running, status, standby, cluster, demo, minio,
+    localstack, mc, aws, users, access_keys, policies, credentials, audit,
 ):  # fmt: skip
     module.add_to(app)
 
@@ -52,7 +52,7 @@ _PANELS: Final = {
     "Server": ("serve", "status", "stop", "run", "cluster", "env", "console", "demo", "top", "bench", "version", "config"),
     "In place of others": ("minio", "localstack", "mc", "aws"),
     "Objects": ("ls", "cp", "cat", "rm", "mb", "rb", "presign", "probe"),
-    "Buckets": ("move", "fork", "usage", "snapshot", "table", "quota", "origin", "settings"),
+    "Buckets": ("move", "fork", "usage", "snapshot", "table", "quota", "origin", "replication", "settings"),
     "Identities": ("account", "user", "group", "role", "access-key", "policy", "credentials", "audit"),
     "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),
     "Damage and copies": ("fsck", "scrub", "inspect", "backup", "restore", "standby", "promote", "export", "import"),

@@ -68,6 +68,7 @@ from orcas.localstack import paths as localstack
 from orcas.minio import paths as minio
 from orcas.origins.pulling import Pulls, pulls_of
 from orcas.process.memory import private_directory
+from orcas.replication.replicator import Replicator, replicator_of
 from orcas.s3.delivery import LogDelivery, create_buckets, warn_of_hidden
 from orcas.s3.dispatch import Dispatcher
 from orcas.s3.store import Store
@@ -248,20 +249,20 @@ async def _assembled(
         async def to_s3(scope: Scope, receive: Receive, send: Send) -> None:
             await dispatcher(scope, receive, send)
 
-        # Fetched objects are stored through the dispatcher, which asks for them.
-        pulls = await pulls_of(core, to_s3, root, settings, directory, serves=serves)
+        pulls, replicator = await _exchanges(core, to_s3, root, settings, directory, (serves, delivers))
         audit = None if directory is None else directory.audit
         dispatcher = Dispatcher(
             core, store, audit=audit, listen=streams.listen, console=settings.console, origins=pulls
         )
         delivery = LogDelivery(logs, dispatcher.perform, settings, root)
         how = {"delivers": delivers, "serves": serves, "reads": (reads := report is not None or standby is not None)}
-        parts = _parts(core, settings, pulls, directory, clock or SystemClock(), standby, member, **how)
+        parts = _parts(core, settings, pulls, replicator, directory, clock or SystemClock(), standby, member, **how)
         traces = None if settings.traces_endpoint is None else Traces(settings.traces_endpoint, logs)
         watching = health.watch(core.health, "ok" if standby is None else "read-only")
         looking, delivering = map(asyncio.create_task, (watching, delivery.run()))
         try:
             parts.deliveries.start()
+            parts.replicator.start()
             # A command that only looks removes nothing.
             if serves:
                 parts.schedule.start()
@@ -322,10 +323,20 @@ async def _prepare(settings: Settings, root: Root, dispatcher: Dispatcher) -> No
         ) from None
 
 
+async def _exchanges(
+    core: Core, app: ASGIApp, root: Root, settings: Settings, directory: Directory | None, how: tuple[bool, bool]
+) -> tuple[Pulls, Replicator]:
+    """What asks other servers. What is fetched is stored, and what is copied is read, through the dispatcher."""
+    serves, delivers = how
+    pulls = await pulls_of(core, app, root, settings, directory, serves=serves)
+    return pulls, await replicator_of(core, app, root, settings, directory, runs=delivers)
+
+
 def _parts(
     core: Core,
     settings: Settings,
     pulls: Pulls,
+    replicator: Replicator,
     directory: Directory | None,
     clock: Clock,
     standby: Callable[[], Progress] | None,
@@ -352,6 +363,7 @@ def _parts(
         schedule=schedule,
         deliveries=Deliveries(core, read_targets(settings.event_targets_file) if delivers else {}, settings.data),
         pulls=pulls,
+        replicator=replicator,
         watch=RequestWatch(logs if settings.access_log is None else None, logs),
         usage=usage,
         directory=settings.data if standby is not None or not reads else None,
@@ -376,6 +388,7 @@ async def _stop_work(parts: Parts) -> None:
     if parts.usage is not None:
         await parts.usage.close()
     parts.pins.close()
+    await asyncio.to_thread(parts.replicator.close)
     await parts.pulls.close()
     await asyncio.to_thread(parts.tools.jobs.cancel)
 
@@ -570,6 +583,7 @@ class Orcas(FastAPI):
             targets=lambda: self._parts().deliveries.counts(),
             tasks=lambda: self._parts().schedule.numbers(),
             origins=lambda: self._parts().pulls.counts(),
+            replication=lambda: self._parts().replicator.counts(),
             damaged=self._damaged,
             standby=self._standby,
             node=lambda: None if self.member is None else numbers_of(self.member),

@@ -1,0 +1,1 @@
+"""Replication: what changes in a bucket is copied to a bucket at another server, as the rules of the bucket say."""

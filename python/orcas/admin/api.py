@@ -26,7 +26,6 @@ from orcas.admin.parts import Parts
 from orcas.admin.pins import BackupPins, TooManyPinsError
 from orcas.admin.routes.access import add_access
 from orcas.admin.routes.audit import add_audit
-from orcas.admin.routes.cluster import add_cluster
 from orcas.admin.routes.identities import add_identities
 from orcas.admin.routes.keys import add_keys
 from orcas.admin.routes.orders import Name, Order
@@ -42,6 +41,7 @@ from orcas.admin.routes.testing import add_testing
 from orcas.admin.routes.usage import add_usage
 from orcas.admin.schedule import Schedule
 from orcas.admin.tools import Tools, totals_of
+from orcas.cluster.routes import add_cluster
 from orcas.engine import Core, Refusal, StoreError
 from orcas.errors import UnavailableError
 from orcas.iam.directory import Directory

@@ -31,20 +31,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orcas.admin import docs, health, metrics
 from orcas.admin.events import PATH, EventStreams
-from orcas.admin.maintenance import tasks_of
-from orcas.admin.metering import UsageKeeper
 from orcas.admin.parts import Parts
-from orcas.admin.pins import BackupPins
-from orcas.admin.schedule import Clock, Schedule, SystemClock, Task
-from orcas.admin.tools import MOUNT, Tools
+from orcas.admin.schedule import Clock, SystemClock
+from orcas.admin.tools import MOUNT
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.admin.watching.history import History
 from orcas.cluster.leaving import check_no_node
 from orcas.cluster.numbers import numbers_of
 from orcas.cluster.opening import looping
 from orcas.control import IdentitySnapshot, prepared
-from orcas.control.copied import ControlCopies
-from orcas.control.quotas import ensure_quotas
 from orcas.control.root import Root, noted_keyring
 from orcas.engine import (
     Core,
@@ -66,12 +61,11 @@ from orcas.iam.endpoint import QueryEndpoint, is_query
 from orcas.iam.file import Declared, read_identities
 from orcas.localstack import paths as localstack
 from orcas.minio import paths as minio
-from orcas.origins.pulling import Pulls, pulls_of
 from orcas.process.memory import private_directory
-from orcas.replication.replicator import Replicator, replicator_of
-from orcas.s3.delivery import LogDelivery, create_buckets, warn_of_hidden
+from orcas.s3.delivery import LogDelivery
 from orcas.s3.dispatch import Dispatcher
 from orcas.s3.store import Store
+from orcas.serving.assembly import exchanges_of, parts_of, prepare
 from orcas.serving.reading import is_read, readable
 from orcas.settings.config import DEV_SECRET_KEY, Settings, resolve
 from orcas.settings.paths import reserved_paths
@@ -79,12 +73,10 @@ from orcas.standby.following import Progress
 from orcas.standby.mark import check_no_standby
 from orcas.tables import MOUNT as TABLES
 from orcas.tables import NEEDED
-from orcas.targets.delivery import Deliveries
-from orcas.targets.file import check_targets, read_targets
+from orcas.targets.file import check_targets
 from orcas.telemetry.access import AccessLog
 from orcas.telemetry.reports import reporting
 from orcas.telemetry.tracing import Traces
-from orcas.telemetry.watching import RequestWatch
 
 if TYPE_CHECKING:
     from orcas.admin.routes.server import Around
@@ -249,14 +241,14 @@ async def _assembled(
         async def to_s3(scope: Scope, receive: Receive, send: Send) -> None:
             await dispatcher(scope, receive, send)
 
-        pulls, replicator = await _exchanges(core, to_s3, root, settings, directory, (serves, delivers))
+        pulls, replicator = await exchanges_of(core, to_s3, root, settings, directory, (serves, delivers))
         audit = None if directory is None else directory.audit
         dispatcher = Dispatcher(
             core, store, audit=audit, listen=streams.listen, console=settings.console, origins=pulls
         )
         delivery = LogDelivery(logs, dispatcher.perform, settings, root)
         how = {"delivers": delivers, "serves": serves, "reads": (reads := report is not None or standby is not None)}
-        parts = _parts(core, settings, pulls, replicator, directory, clock or SystemClock(), standby, member, **how)
+        parts = parts_of(core, settings, pulls, replicator, directory, clock or SystemClock(), standby, member, **how)
         traces = None if settings.traces_endpoint is None else Traces(settings.traces_endpoint, logs)
         watching = health.watch(core.health, "ok" if standby is None else "read-only")
         looking, delivering = map(asyncio.create_task, (watching, delivery.run()))
@@ -267,7 +259,7 @@ async def _assembled(
             if serves:
                 parts.schedule.start()
                 if not reads:
-                    await _prepare(settings, root, dispatcher)
+                    await prepare(settings, root, dispatcher)
             dispatch, below = _dispatch(dispatcher, parts.testing)
             yield OpenStore(
                 dispatch=dispatch,
@@ -298,83 +290,6 @@ async def _assembled(
     await asyncio.to_thread(parts.tools.jobs.join)
 
 
-async def _prepare(settings: Settings, root: Root, dispatcher: Dispatcher) -> None:
-    """Create the buckets that the settings name, and let one be a warehouse of tables.
-
-    Raises:
-        ConfigurationError: one cannot be created, or cannot be a warehouse.
-    """
-    await create_buckets(settings, root, dispatcher.perform)
-    await warn_of_hidden(settings, root, dispatcher.perform)
-    bucket = settings.warehouse
-    if bucket is None:
-        return
-    if find_spec("pyiceberg") is None:
-        raise ConfigurationError(NEEDED)
-    from orcas.tables.failures import TableError
-    from orcas.tables.objects import Objects
-    from orcas.tables.warehouses import create_warehouse
-
-    try:
-        await create_warehouse(Objects(lambda: dispatcher, lambda: root, settings.region), bucket)
-    except TableError as error:
-        raise ConfigurationError(
-            f"The bucket {bucket} of ORCAS_WAREHOUSE cannot be a warehouse: {error.message} Name another one."
-        ) from None
-
-
-async def _exchanges(
-    core: Core, app: ASGIApp, root: Root, settings: Settings, directory: Directory | None, how: tuple[bool, bool]
-) -> tuple[Pulls, Replicator]:
-    """What asks other servers. What is fetched is stored, and what is copied is read, through the dispatcher."""
-    serves, delivers = how
-    pulls = await pulls_of(core, app, root, settings, directory, serves=serves)
-    return pulls, await replicator_of(core, app, root, settings, directory, runs=delivers)
-
-
-def _parts(
-    core: Core,
-    settings: Settings,
-    pulls: Pulls,
-    replicator: Replicator,
-    directory: Directory | None,
-    clock: Clock,
-    standby: Callable[[], Progress] | None,
-    member: Member | None,
-    *,
-    delivers: bool,
-    serves: bool,
-    reads: bool,
-) -> Parts:
-    """The parts of a store for the admin API. One that is open for reading, a standby or for salvage, has no tasks."""
-    usage: UsageKeeper | None = None
-    tasks: list[Task] = []
-    if not reads:
-        core.usage().set_owner_quotas([(owner, *quota) for owner, quota in ensure_quotas(settings.data).items()])
-        if settings.usage_interval_sec:
-            usage = UsageKeeper(core.usage(), settings.data, settings.usage_retention_days, settings.prices())
-        # In a command, only a report opens the file of usage.
-        tasks = tasks_of(core, settings, usage if serves else None, clock, keyring=delivers)
-    schedule, logs = Schedule(tasks, clock), core.request_logs()
-    return Parts(
-        core=core,
-        tools=Tools(core, schedule, directory, move_objects_max=settings.move_objects_max),
-        pins=BackupPins(),
-        schedule=schedule,
-        deliveries=Deliveries(core, read_targets(settings.event_targets_file) if delivers else {}, settings.data),
-        pulls=pulls,
-        replicator=replicator,
-        watch=RequestWatch(logs if settings.access_log is None else None, logs),
-        usage=usage,
-        directory=settings.data if standby is not None or not reads else None,
-        copies=None if reads else ControlCopies(settings.data),
-        standby=standby,
-        member=member,
-        identities=directory,
-        testing=_test_control(core, settings),
-    )
-
-
 async def _deliver_rest(delivery: LogDelivery, delivering: asyncio.Task[None]) -> None:
     """End the task that delivers server access logs, and deliver what is left."""
     delivering.cancel()
@@ -391,15 +306,6 @@ async def _stop_work(parts: Parts) -> None:
     await asyncio.to_thread(parts.replicator.close)
     await parts.pulls.close()
     await asyncio.to_thread(parts.tools.jobs.cancel)
-
-
-def _test_control(core: Core, settings: Settings) -> TestControl | None:
-    """The faults, clock and record of a store in memory; None for any other."""
-    if not settings.memory:
-        return None
-    from orcas.admin.testing.control import TestControl
-
-    return TestControl(core, settings.domains, settings.website_host)
 
 
 def _dispatch(dispatcher: Dispatcher, testing: TestControl | None) -> tuple[Dispatch, Callable[[int], Dispatch]]:

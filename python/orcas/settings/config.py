@@ -391,8 +391,7 @@ class Settings(ObservabilitySettings):
     )  # fmt: skip
     cluster_keep_sec: int = _setting(
         3600, "time for which the log of a cluster keeps what nodes may still have to read", integer,
-        unit="seconds", low=1, high=365 * DAY_SECONDS,
-    )  # fmt: skip
+        unit="seconds", low=1, high=365 * DAY_SECONDS)  # fmt: skip
 
     log_format: str = _setting(
         "auto", "format of the log on stderr; `auto` means `human` on a terminal and `json` elsewhere", text,

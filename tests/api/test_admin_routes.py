@@ -307,7 +307,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("DELETE", "/test/requests"): Row(),
 }  # fmt: skip
 # The application's own, and what has its own tests: those without parameters.
-DOCUMENTATION: Final = {"/_orcas/docs", "/_orcas/openapi.json", "/_orcas/console"}
+DOCUMENTATION: Final = {"/_orcas/docs", "/_orcas/openapi.json", "/_orcas/console", "/_orcas/iceberg"}
 TOP: Final = {"/_orcas/health/live", "/_orcas/health/ready", "/_orcas/health/writable", "/_orcas/metrics"}
 
 

@@ -136,7 +136,7 @@ class Callers:
             raise _unknown("The request has no token of OAuth2, and is not signed for s3: ask for a token.")
         directory = self._directory()
         if directory is None:
-            raise UnavailableError("The store is open for reading.")
+            raise UnavailableError("The store is open for reading: serve it without --salvage.")
         try:
             # Whether it may be sent follows from what it asks for.
             who = self._core().authenticate_admin(dict(head), "", None, False)
@@ -159,7 +159,7 @@ class Callers:
         """
         directory = self._directory()
         if directory is None:
-            raise UnavailableError("The store is open for reading.")
+            raise UnavailableError("The store is open for reading: serve it without --salvage.")
         keys = _asked(scope, body)
         # Whoever can sign for STS with a secret has it.
         head = _as_signed(scope, keys, self._region, "sts")

@@ -42,7 +42,7 @@ class Vending:
         """
         directory = self._directory()
         if directory is None:
-            raise UnavailableError("The store is open for reading.")
+            raise UnavailableError("The store is open for reading: serve it without --salvage.")
         # Who is behind the requests, for logs.
         name = _NAME.sub("-", re.split("[:/]", arn)[-1])[:_NAME_MAX] or "root"
         given = {

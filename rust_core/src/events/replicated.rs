@@ -96,12 +96,14 @@ impl ReplicatedEvents {
 
 /// Key, name of the event, version, milliseconds since 1970, and bytes of the object.
 type Row<'py> = (Bound<'py, PyBytes>, &'static str, String, u64, u64);
+/// Changes, the place behind them with its sequence, and whether changes before them are gone.
+type Page<'py> = (Vec<Row<'py>>, String, u64, bool);
 
 #[pymethods]
 impl ReplicatedEvents {
     /// The next changes, the place behind them with its sequence, and whether changes before them are gone. None: the
     /// store is closed. Waits for so long if there are none.
-    fn next<'py>(&self, py: Python<'py>, wait_ms: u64) -> PyResult<Option<(Vec<Row<'py>>, String, u64, bool)>> {
+    fn next<'py>(&self, py: Python<'py>, wait_ms: u64) -> PyResult<Option<Page<'py>>> {
         let next = py.detach(|| self.reader.lock().next(Duration::from_millis(wait_ms))).map_err(store_error)?;
         Ok(next.map(|ReplicatedChanges { found, after, sequence, lost }| {
             let row = |change: ReplicatedChange| {

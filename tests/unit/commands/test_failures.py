@@ -31,6 +31,8 @@ INSIDE = {
     "standby": "orcas.settings.config.resolve",
     "promote": "orcas.settings.config.resolve",
     "cluster status": "orcas.cli.store.upkeep.resolve",
+    "table list lake": "orcas.cli.store.upkeep.resolve",
+    "replication status": "orcas.cli.store.upkeep.resolve",
     "minio server x": "orcas.settings.config.resolve",
     "localstack": "orcas.settings.config.resolve",
     "mc ls local": "orcas.cli.store.upkeep.resolve",

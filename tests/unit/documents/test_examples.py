@@ -48,6 +48,7 @@ ELSEWHERE: Final = {
     ROOT / "docs" / "tutorial.md": "test_the_tutorial_runs",
     ROOT / "docs" / "events" / "aws.md": "tests/conformance/events/test_aws_targets.py",
     ROOT / "docs" / "how-to" / "use-with.md": "tests/clients/documents/test_use_with.py",
+    ROOT / "docs" / "tables.md": "tests/clients/tables/test_documents.py",
 }
 
 # Languages whose blocks another test runs.
@@ -81,6 +82,7 @@ NOT_RUN: Final = {
     "orcas serve --log .*|orcas cluster .*": "need nodes that share a log; tests/cluster runs each",
     r"(AWS_\w+=\S+ )*orcas (standby|promote) .*|orcas (status|stop|serve|fsck) --data /srv/standby": "need a server; "
     "tests/tools/test_standby.py runs each",
+    "orcas table (show|history) .*": "need a table; tests/unit/tables/test_commands.py has one",
     "orcas serve --salvage": "needs a damaged store; tests/crash/test_salvage.py has some",
     r'eval "\$\(orcas env --memory .*': "sees the other servers of this user too; test_cli runs it with a port",
     "orcas events (dead|resend|discard) .*": "needs a target; tests/conformance/events/test_webhooks.py has some",

@@ -6,6 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import orcas.serving.app as serving
+import orcas.serving.assembly as assembly
 from orcas.errors import ConfigurationError
 
 SENTENCE = "The catalog of tables needs the package pyiceberg: pip install 'orcas-s3[tables]'."
@@ -13,7 +14,8 @@ SENTENCE = "The catalog of tables needs the package pyiceberg: pip install 'orca
 
 @pytest.fixture
 def _no_pyiceberg(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "find_spec", lambda _: None)
+    for module in (serving, assembly):
+        monkeypatch.setattr(module, "find_spec", lambda _: None)
 
 
 @pytest.mark.usefixtures("_no_pyiceberg")

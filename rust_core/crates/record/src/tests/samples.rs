@@ -197,7 +197,7 @@ fn buckets() -> Vec<Record> {
 fn documents() -> Vec<Record> {
     let kinds = every!(
         DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle,
-        Website, Encryption, Notification, Logging, Quota, Policy, Acl
+        Website, Encryption, Notification, Logging, Quota, Policy, Acl, Replication
     );
     kinds.into_iter().map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") }).collect()
 }

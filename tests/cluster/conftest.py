@@ -155,9 +155,9 @@ class Database:
         self._owner: dict[str, Any] = {} if os.geteuid() else {"user": "postgres"}
         if self._owner:
             shutil.chown(folder, "postgres")
-            for parent in folder.parents[:3]:
-                with contextlib.suppress(PermissionError):
-                    parent.chmod(0o755)
+            for parent in folder.parents:
+                if parent.stat().st_mode & 0o077 == 0:
+                    parent.chmod(0o711)
         self._run("initdb", "-U", "orcas", "--auth=trust", "--no-sync")
 
     @property

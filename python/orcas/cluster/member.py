@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from orcas.cluster.leaving import is_node, read_mark
 from orcas.cluster.log import authorities, open_node, without_secrets
 from orcas.cluster.small import SmallFiles, has_kept, use_kept
-from orcas.control.files import write_secret_file
+from orcas.control.files import make_directory, write_secret_file
 from orcas.engine import Core, Front, LogPlace, StoreError, follow
 from orcas.errors import OrcasError, UnavailableError
 from orcas.settings.config import Settings
@@ -73,6 +73,8 @@ class Member:
         self._settings = settings
         self._directory = settings.data
         self.node = open_node(settings)
+        # A log that cannot be used leaves nothing behind.
+        make_directory(settings.data)
         # Of certificates of the other nodes.
         self._authorities = authorities()
         self.name = _name_of(settings.data)

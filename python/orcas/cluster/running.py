@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orcas.cluster.member import Member
-from orcas.control.files import InUseError, is_locked, make_directory
+from orcas.control.files import InUseError, is_locked
 from orcas.errors import OrcasError
 from orcas.serving.serve import bound, listening, run
 from orcas.settings.config import Settings
@@ -29,7 +29,6 @@ def run_node(make: Callable[[Member], Orcas], settings: Settings, announce: Anno
     Raises:
         OrcasError: the node cannot start, or cannot go on.
     """
-    make_directory(settings.data)
     if is_locked(settings.data):
         # A node that starts anew takes the log from what it was before.
         raise InUseError(settings.data)

@@ -72,7 +72,9 @@ def read_mark(directory: Path) -> Mark | None:
     except OSError as error:
         raise UnavailableError(f"{path} cannot be read: {because(error)}.") from None
     except (ValueError, TypeError):
-        raise UnavailableError(f"{path} is damaged: remove the directory and start the standby anew.") from None
+        raise UnavailableError(
+            f"The mark of the standby, {path}, is damaged: remove the directory and start the standby anew."
+        ) from None
 
 
 def check_no_standby(directory: Path) -> None:

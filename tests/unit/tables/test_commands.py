@@ -45,5 +45,9 @@ def test_commands(tmp_path: Path) -> None:
     assert document("table", "show", "lake", "a.b.t", *where)["metadata"] == metadata
     history = command("table", "history", "lake", "a.b.t", *where)
     assert history.index("overwrite") < history.index("append")
-    assert "no table a.b.u" in command("table", "show", "lake", "a.b.u", *where, code=2)
+    assert "There is no table a.b.u in lake: " in command("table", "show", "lake", "a.b.u", *where, code=2)
     assert "no namespace" in command("table", "show", "lake", "t", *where, code=2)
+    assert "name another bucket" in command("table", "warehouse", "create", "Not_A_Bucket", *where, code=1)
+    command("rm", "s3://lake/n/t/metadata/1.metadata.json", *where)
+    missing = "The metadata file n/t/metadata/1.metadata.json of a.b.t is missing"
+    assert missing in command("table", "show", "lake", "a.b.t", *where, code=2)

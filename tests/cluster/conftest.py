@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,10 +108,10 @@ class Cluster:
     environ: dict[str, str]
     nodes: list[Node] = field(default_factory=list)
 
-    def add(self, *, start: bool = True, **variables: str) -> Node:
-        """One more node."""
+    def add(self, *, start: bool = True, log_url: str | None = None, **variables: str) -> Node:
+        """One more node. `log_url`: how it reaches the log."""
         port, name = free_port(), f"node{len(self.nodes)}"
-        words = ["--log", self.log_url, "--node-url", f"http://127.0.0.1:{port}"]
+        words = ["--log", log_url or self.log_url, "--node-url", f"http://127.0.0.1:{port}"]
         environ = {
             "ORCAS_ROOT_ACCESS_KEY": ROOT[0], "ORCAS_ROOT_SECRET_KEY": ROOT[1],
             "ORCAS_CLUSTER_LEASE_SEC": str(LEASE_SECONDS), "ORCAS_TRUSTED_PROXIES": "127.0.0.1",
@@ -155,9 +156,6 @@ class Database:
         self._owner: dict[str, Any] = {} if os.geteuid() else {"user": "postgres"}
         if self._owner:
             shutil.chown(folder, "postgres")
-            for parent in folder.parents:
-                if parent.stat().st_mode & 0o077 == 0:
-                    parent.chmod(0o711)
         self._run("initdb", "-U", "orcas", "--auth=trust", "--no-sync")
 
     @property
@@ -172,22 +170,37 @@ class Database:
         """Without a word to anybody, as in a crash."""
         self._run("pg_ctl", "-m", "immediate", "stop")
 
+    def keep(self, log: str) -> None:
+        """Keep the state of a log for `go_back`."""
+        self._execute(log, "CREATE TABLE {0}_then AS SELECT * FROM {0}")
+
+    def go_back(self, log: str) -> None:
+        """Lose what was appended to a log since `keep`."""
+        self._execute(log, "DELETE FROM {0}; INSERT INTO {0} SELECT * FROM {0}_then")
+
+    def _execute(self, log: str, statement: str) -> None:
+        """Run a statement for both tables of a log, in one transaction."""
+        text = "; ".join(statement.format(f"{log}_{part}") for part in ("head", "log"))
+        subprocess.run(["psql", "--quiet", "-v", "ON_ERROR_STOP=1", "-1", self.url, "-c", text], check=True)
+
     def _run(self, program: str, *words: str) -> None:
         line = [str(self._binaries / program), "-D", str(self._folder / "data"), *words]
         subprocess.run(line, check=True, capture_output=True, **self._owner)
 
 
 @pytest.fixture(scope="session")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def database() -> Iterator[Database]:
     found = shutil.which("initdb") or shutil.which("initdb", path="/usr/lib/postgresql/15/bin")
     if found is None:
         pytest.skip("PostgreSQL is not installed")
-    made = Database(tmp_path_factory.mktemp("postgresql"), Path(found).resolve().parent)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop()
+    # Only root enters the directories of pytest.
+    with tempfile.TemporaryDirectory(prefix="orcas-postgresql-") as folder:
+        made = Database(Path(folder), Path(found).resolve().parent)
+        made.start()
+        try:
+            yield made
+        finally:
+            made.stop()
 
 
 @pytest.fixture(params=["objects", *full("rows")])

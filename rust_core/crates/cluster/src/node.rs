@@ -40,6 +40,9 @@ pub enum NodeError {
     /// Nothing was applied: that would have overwritten a store.
     #[error("the directory has a store of its own, and the log has another one")]
     OwnStore,
+    /// The store of the log was restored, or has failed over to a copy that lacked what it had acknowledged.
+    #[error("the store of the log has lost what it had acknowledged to this node as the owner, before entry {0}")]
+    WentBack(Position),
     #[error("this node does not own the log")]
     NotOwner,
 }
@@ -75,6 +78,9 @@ struct Following {
     term: Term,
     /// The files are of no log yet: nothing is applied to them.
     has_own_store: bool,
+    /// Where the log was when this node owned it, until it is known that it continues from there. The node follows from
+    /// its mark, an earlier place, and its files have what lies between.
+    known: Option<Cursor>,
 }
 
 struct Ownership {
@@ -133,21 +139,23 @@ impl Node {
     /// Whether there seems to be something new for [`Node::follow`], by one read.
     ///
     /// # Errors
-    /// [`NodeError::NotOwner`] if this node owns the log, and what reading it ran into.
+    /// [`NodeError::WentBack`]; [`NodeError::NotOwner`] if this node owns the log, and what reading it ran into.
     pub fn glance(&self) -> Result<bool, NodeError> {
         let mut state = self.state.lock();
         let State::Following(following) = &mut *state else { return Err(NodeError::NotOwner) };
+        following.check_known(&self.runtime, &self.store)?;
         Ok(self.runtime.block_on(following.follower.glance())?)
     }
 
     /// Applies what the log has beyond the last call, up to its end or for some hundred batches.
     ///
     /// # Errors
-    /// [`NodeError::Behind`]; [`NodeError::OwnStore`]; [`NodeError::NotOwner`] if this node owns the log; what reading and writing ran into, when
-    /// nothing was applied. The next call goes on.
+    /// [`NodeError::Behind`]; [`NodeError::WentBack`]; [`NodeError::OwnStore`]; [`NodeError::NotOwner`] if this node owns the
+    /// log; what reading and writing ran into, when nothing was applied. The next call goes on.
     pub fn follow(&self) -> Result<Followed, NodeError> {
         let mut state = self.state.lock();
         let State::Following(following) = &mut *state else { return Err(NodeError::NotOwner) };
+        following.check_known(&self.runtime, &self.store)?;
         let mut followed = Followed::default();
         for _ in 0..BATCHES_MAX {
             let step = match self.runtime.block_on(following.follower.next()) {
@@ -185,6 +193,7 @@ impl Node {
     pub fn take(&self) -> Result<Option<Followed>, NodeError> {
         let mut state = self.state.lock();
         let State::Following(following) = &mut *state else { return Err(NodeError::NotOwner) };
+        following.check_known(&self.runtime, &self.store)?;
         let mut taking = {
             let _runtime = self.runtime.enter();
             self.store.take(following.cursor)?
@@ -235,10 +244,14 @@ impl Node {
     /// As of [`Node::open`].
     pub fn step_down(&self) -> Result<(), NodeError> {
         let mut state = self.state.lock();
-        if let State::Owner(ownership) = &*state {
-            ownership.queue.end("it has given up the log");
-        }
-        let following = Following::from_mark(&self.fs, &self.root, &self.log, &self.store)?;
+        let known = match &*state {
+            State::Owner(ownership) => {
+                ownership.queue.end("it has given up the log");
+                Some(*ownership.appended.cursor.lock())
+            }
+            State::Following(following) => following.known,
+        };
+        let following = Following { known, ..Following::from_mark(&self.fs, &self.root, &self.log, &self.store)? };
         *state = State::Following(Box::new(following));
         Ok(())
     }
@@ -350,7 +363,19 @@ impl Following {
         }
         let (cursor, fences) = (mark.cursor, mark.fences);
         let copy = Copy::new(Arc::clone(fs), root);
-        Ok(Self { copy, follower: store.follow(cursor), cursor, fences, term: 0, has_own_store })
+        let follower = store.follow(cursor);
+        Ok(Self { copy, follower, cursor, fences, term: 0, has_own_store, known: None })
+    }
+
+    /// Whether the log continues what this node has added to it.
+    fn check_known(&mut self, runtime: &Runtime, store: &LogStore) -> Result<(), NodeError> {
+        let Some(known) = self.known else { return Ok(()) };
+        match runtime.block_on(store.follow(known).next()) {
+            Err(StoreError::OtherLog) => return Err(NodeError::WentBack(known.next)),
+            found => drop(found?),
+        }
+        self.known = None;
+        Ok(())
     }
 
     /// Applies an entry, which does not count as applied before this succeeds.

@@ -63,6 +63,7 @@ PRINTED = {
         r"deleted: 3 objects",
     ],
 }
+TEXTS = {".cs", ".go", ".java", ".md", ".mjs", ".py", ".rst"}
 # The rest of the output of pytest depends on its plugins.
 TESTS_PASSED = {"test_with_plugin.py": 4}
 
@@ -109,7 +110,7 @@ def test_every_example_is_run_here_and_listed() -> None:
 
 def test_examples_set_variables_that_exist() -> None:
     known = {variable_name(name) for name in SETTINGS}
-    texts = [path.read_text() for path in EXAMPLES.rglob("*") if path.suffix in {".md", ".py", ".rst"}]
+    texts = [path.read_text() for path in EXAMPLES.rglob("*") if path.suffix in TEXTS]
     named = {name for text in texts for name in re.findall(r"\bORCAS_[A-Z_]+\b", text)}
     assert {"ORCAS_BUCKETS", "ORCAS_ROOT_SECRET_KEY"} <= named <= known
 

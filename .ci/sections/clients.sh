@@ -2,11 +2,13 @@
 # Other people's clients, and the console in a browser. Each has an environment of its own. Sourced by .ci/run.
 
 # Clients are installed in separate environments below target/clients, because no other section needs these large
-# packages. Those of constraints-async.txt need an older botocore. npm, Node.js and Go are used if installed.
+# packages. Those of constraints-async.txt need an older botocore. npm, Node.js, Go and Maven are
+# used if installed.
 clients() {
     local status=0
     fetch_package restic
     fetch_go_clients
+    fetch_testcontainers
     if command -v npm >/dev/null; then
         npm ci --prefix tests/clients/javascript --no-audit --no-fund --loglevel error
     fi

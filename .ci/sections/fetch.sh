@@ -78,6 +78,34 @@ fetch_go_clients() {
     } || echo "They cannot be had: their tests are skipped."
 }
 
+# Compiles the programs that start the modules for testcontainers of examples/, in the languages that are installed: Go,
+# Java and Node.js.
+fetch_testcontainers() {
+    local place="$PWD/target/clients/testcontainers" from="$PWD/examples/testcontainers" language
+    header "testcontainers for Go, Java and Node.js"
+    mkdir -p "$place/orcas"
+    cp -r tests/clients/containers/programs/. "$from/node/orcas-container.mjs" "$place"
+    cp "$from/go/orcas.go" "$place/orcas"
+    for language in go java node; do
+        "testcontainers_$language" "$place" "$from" || echo "The module for $language cannot be had: its test is skipped."
+    done
+}
+
+testcontainers_go() {
+    command -v go >/dev/null && go vet -C "$1" ./... &&
+        CGO_ENABLED=0 go build -C "$1" -ldflags="-s -w" -gcflags="all=-N -l" -buildvcs=false -o orcas-go .
+}
+
+testcontainers_java() {
+    command -v mvn >/dev/null && mvn --batch-mode --quiet --file "$1/pom.xml" dependency:copy-dependencies \
+        -DincludeScope=runtime "-DoutputDirectory=$1/jars" &&
+        javac -Xlint:all,-classfile -Werror -cp "$1/jars/*" -d "$1/classes" "$1/Main.java" "$2/java/OrcasContainer.java"
+}
+
+testcontainers_node() {
+    command -v npm >/dev/null && npm install --prefix "$1" --no-package-lock --no-audit --no-fund --loglevel error
+}
+
 # Fetches the suites of clients: the source distributions of the versions that are installed. That of boto3 has no tests:
 # tests/clients/suites/test_own.py says how to run them.
 fetch_suites() {

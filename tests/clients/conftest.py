@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -55,3 +58,16 @@ def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
         server.client("s3").create_bucket(Bucket="photos")
         monkeypatch.setenv("SSL_CERT_FILE", str(server.ca))
         yield Web(server, role, token)
+
+
+@pytest.fixture
+def containers(tmp_path: Path) -> Iterator[Path]:
+    """The directory of the running containers. None may be left."""
+    state = tmp_path / "containers"
+    state.mkdir()
+    yield state
+    left = [json.loads(path.read_text())["pid"] for path in state.glob("*.json")]
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert left == []

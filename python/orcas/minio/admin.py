@@ -19,6 +19,7 @@ from orcas.admin.guard import RootOnly
 from orcas.control.identities.failures import IamError
 from orcas.errors import UnavailableError
 from orcas.http.bodies import collect
+from orcas.iam.removal import holds
 from orcas.minio.policies import BUILT_IN
 from orcas.minio.sealed import SealedError, opened, sealed
 from orcas.telemetry.reports import note_cause
@@ -218,9 +219,9 @@ class _Given:
         """The answer of an action of IAM."""
         return await self.admin.perform(action, self._scope, **parameters)
 
-    async def all(self, action: str, entries: str, **parameters: Any) -> list[dict[str, Any]]:
-        """All entries of a list of IAM."""
-        found: list[dict[str, Any]] = []
+    async def all(self, action: str, entries: str, **parameters: Any) -> list[Any]:
+        """All entries of a list of IAM: documents, or names."""
+        found: list[Any] = []
         marker: dict[str, Any] = {}
         while True:
             page = await self.ask(action, MaxItems=_PAGE, **parameters, **marker)
@@ -337,20 +338,18 @@ async def _add_user(given: _Given) -> _Answer:
 async def _remove_user(given: _Given) -> _Answer:
     name = given.text("accessKey")
     await given.check_user(name)
-    of_user = {"UserName": name}
-    keys = await given.all("ListAccessKeys", "AccessKeyMetadata", UserName=name)
-    attached = await given.all("ListAttachedUserPolicies", "AttachedPolicies", UserName=name)
-    inline = await given.all("ListUserPolicies", "PolicyNames", UserName=name)
-    groups = await given.all("ListGroupsForUser", "Groups", UserName=name)
-    steps: list[tuple[str, dict[str, Any]]] = [
-        *(("DeleteAccessKey", {**of_user, "AccessKeyId": key["AccessKeyId"]}) for key in keys),
-        *(("DetachUserPolicy", {**of_user, "PolicyArn": policy["PolicyArn"]}) for policy in attached),
-        *(("DeleteUserPolicy", {**of_user, "PolicyName": policy}) for policy in inline),
-        *(("RemoveUserFromGroup", {**of_user, "GroupName": group["GroupName"]}) for group in groups),
-        ("DeleteUser", of_user),
-    ]
-    await given.admin.perform_all(steps)
+    await given.admin.perform_all(await _removal(given, "User", name))
     return _NOTHING
+
+
+async def _removal(given: _Given, called: str, name: str) -> list[tuple[str, dict[str, Any]]]:
+    """The steps that delete a user or group with all that it has."""
+    named, steps = {f"{called}Name": name}, list[tuple[str, dict[str, Any]]]()
+    for hold in holds(called.lower()):
+        for entry in await given.all(hold.lists, hold.entries, **named):
+            found = entry if isinstance(entry, str) else entry[hold.parameter]
+            steps.append((hold.removes, {**named, hold.parameter: found}))
+    return [*steps, (f"Delete{called}", named)]
 
 
 async def _list_users(given: _Given) -> _Answer:
@@ -391,9 +390,7 @@ async def _change_group(given: _Given) -> _Answer:
     elif not members:
         if await given.members(name):
             raise OrderError(400, "XMinioAdminGroupNotEmpty", f"The group {name} has members.")
-        policies = await given.all("ListAttachedGroupPolicies", "AttachedPolicies", GroupName=name)
-        steps = [("DetachGroupPolicy", {"GroupName": name, "PolicyArn": each["PolicyArn"]}) for each in policies]
-        steps.append(("DeleteGroup", {"GroupName": name}))
+        steps = await _removal(given, "Group", name)
     await given.admin.perform_all(steps)
     return _NOTHING
 

@@ -13,6 +13,7 @@ from orcas.cli.identities.calls import Iam, iam
 from orcas.cli.identities.options import InAccount, PolicyName
 from orcas.cli.options import Commands
 from orcas.cli.output import print_found, print_json, say, tell
+from orcas.iam.removal import holds
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
 
@@ -125,17 +126,8 @@ def _lines(found: dict[str, Any], called: str) -> Iterator[tuple[str, str]]:
 
 def _strip(store: Iam, kind: str, name: str) -> None:
     """Remove what keeps an entity from being deleted."""
-    called = kind.capitalize()
-    named = {f"{called}Name": name}
-    for policy in list(store.all(f"ListAttached{called}Policies", "AttachedPolicies", **named)):
-        store.call(f"Detach{called}Policy", **named, PolicyArn=policy["PolicyArn"])
-    for inline in list(store.all(f"List{called}Policies", "PolicyNames", **named)):
-        store.call(f"Delete{called}Policy", **named, PolicyName=inline)
-    if kind == "user":
-        for key in list(store.all("ListAccessKeys", "AccessKeyMetadata", **named)):
-            store.call("DeleteAccessKey", **named, AccessKeyId=key["AccessKeyId"])
-        for group in list(store.all("ListGroupsForUser", "Groups", **named)):
-            store.call("RemoveUserFromGroup", **named, GroupName=group["GroupName"])
-    if kind == "group":
-        for user in list(store.all("GetGroup", "Users", **named)):
-            store.call("RemoveUserFromGroup", **named, UserName=user["UserName"])
+    named = {f"{kind.capitalize()}Name": name}
+    for hold in holds(kind):
+        for entry in list(store.all(hold.lists, hold.entries, **named)):
+            found = entry if isinstance(entry, str) else entry[hold.parameter]
+            store.call(hold.removes, **named, **{hold.parameter: found})

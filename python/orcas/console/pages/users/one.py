@@ -18,6 +18,7 @@ from orcas.console.calls import CallError, Visit, admin, iam
 from orcas.console.pages.users.handing import hand_over
 from orcas.console.pages.users.kinds import Part, called, everything, kind_of, name_of, part, place, policies_of, texts
 from orcas.console.rendering import explained, field, flash, flash_error, page, redirect, visit
+from orcas.iam.removal import holds
 
 # The inline policy by which AWS's console ends sessions as well.
 _REVOKING: Final = "AWSRevokeOlderSessions"
@@ -286,17 +287,10 @@ async def delete(request: Request) -> Response:
 
 async def _strip(who: Visit, kind: str, name: str) -> None:
     """Remove what keeps it from being deleted."""
-    of, named = called(kind), {f"{called(kind)}Name": name}
-    for attached in await everything(who, f"ListAttached{of}Policies", "AttachedPolicies", named):
-        await iam(who, f"Detach{of}Policy", named | {"PolicyArn": attached.findtext("PolicyArn") or ""})
-    for inline in await everything(who, f"List{of}Policies", "PolicyNames", named):
-        await iam(who, f"Delete{of}Policy", named | {"PolicyName": inline.text or ""})
-    if kind == "user":
-        for key in await everything(who, "ListAccessKeys", "AccessKeyMetadata", named):
-            await iam(who, "DeleteAccessKey", named | {"AccessKeyId": key.findtext("AccessKeyId") or ""})
-        for group in await everything(who, "ListGroupsForUser", "Groups", named):
-            await iam(who, "RemoveUserFromGroup", named | {"GroupName": group.findtext("GroupName") or ""})
-    if kind == "group":
-        while members := await everything(who, "GetGroup", "Users", named):
-            for user in members:
-                await iam(who, "RemoveUserFromGroup", named | {"UserName": user.findtext("UserName") or ""})
+    named = {f"{called(kind)}Name": name}
+    for hold in holds(kind):
+        # A list as a whole may have more entries than are read at a time.
+        while entries := await everything(who, hold.lists, hold.entries, named):
+            for entry in entries:
+                found = entry.findtext(hold.parameter) or entry.text or ""
+                await iam(who, hold.removes, named | {hold.parameter: found})

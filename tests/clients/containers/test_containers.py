@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,19 +22,6 @@ EXAMPLES = ROOT / "examples"
 TESTS = ["-m", "pytest", "-p", "pytester", "--import-mode=importlib", "-c", os.devnull, "--rootdir=."]
 EXAMPLE = "import fake_docker, runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
 DOCTEST = "import fake_docker, doctest, testcontainers.community.orcas as m; print(doctest.testmod(m))"
-
-
-@pytest.fixture
-def containers(tmp_path: Path) -> Iterator[Path]:
-    """The directory of the running containers. None may be left."""
-    state = tmp_path / "containers"
-    state.mkdir()
-    yield state
-    left = [json.loads(path.read_text())["pid"] for path in state.glob("*.json")]
-    for pid in left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    assert left == []
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ __all__ = [
     "EventDeliveries",
     "EventListener",
     "EventParser",
+    "ExpiryCount",
     "Form",
     "Front",
     "Health",
@@ -567,6 +568,35 @@ class CheckProgress:
 
     def cancel(self) -> None:
         """End it: it fails at its next look."""
+
+@final
+class ExpiryCount:
+    """What a lifecycle document would remove at a time, counted from lists of versions and uploads, in their order.
+
+    The constructor raises ValueError for a document that the server would refuse.
+    """
+
+    def __new__(cls, document: bytes, now_ms: int) -> ExpiryCount: ...
+    def prefixes(self, uploads: bool) -> list[str]:
+        """The prefixes of all keys whose versions, or uploads, may go, in ascending order; none begins with another."""
+
+    def needs_tags(self, key: str, size: int) -> bool:
+        """Whether the tags of an object matter."""
+
+    def version(self, key: str, size: int, modified_ms: int, is_marker: bool, tags: list[tuple[str, str]]) -> None:
+        """Count the next version: those of a key follow each other, the newest first."""
+
+    def upload(self, key: str, begun_ms: int) -> None:
+        """Count an unfinished upload."""
+
+    def end(self) -> None:
+        """The list of a prefix is at its end."""
+
+    def rows(self) -> list[tuple[str, int, int, int, int, int]]:
+        """By rule that removes anything: its ID, current objects, old versions, delete markers, uploads, and bytes."""
+
+    def sweeping(self) -> list[str]:
+        """The IDs of rules that remove all objects, or all old versions, within a day or so."""
 
 @final
 class SealProgress:

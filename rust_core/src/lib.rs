@@ -14,6 +14,7 @@ mod core;
 mod diagnostics;
 mod errors;
 mod events;
+mod expiry;
 mod front;
 mod functions;
 mod load;
@@ -51,6 +52,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<admin::PyAdminCaller>()?;
     module.add_class::<store::CheckProgress>()?;
     module.add_class::<admin::SealProgress>()?;
+    module.add_class::<expiry::ExpiryCount>()?;
     module.add_class::<cluster::ClusterNode>()?;
     module.add_class::<cluster::LogPlace>()?;
     module.add_class::<load::Load>()?;

@@ -7,7 +7,6 @@ from typing import Final
 from orcas.console.documents.forms import ON, Field, Form
 from orcas.console.documents.trees import Tree, element
 
-LIFECYCLE_ROOT: Final = "LifecycleConfiguration"
 _SETTING: Final = "x-amz-orcas-"
 # What a setting may be, and that in words.
 DURABILITIES: Final = (
@@ -95,7 +94,7 @@ def _shaped_lifecycle(tree: Tree) -> Tree:
 
 # Rules of the first version of the document, with a prefix outside a filter, are text.
 LIFECYCLE: Final = Form(
-    LIFECYCLE_ROOT, rules="Rule", always="Filter", new_rule={"enabled": ON}, plain=_plain_lifecycle,
+    "LifecycleConfiguration", rules="Rule", always="Filter", new_rule={"enabled": ON}, plain=_plain_lifecycle,
     shaped=_shaped_lifecycle, rule=(
         Field("id", "ID", "Name", hint="Optional. Shown in headers and in lists."),
         Field("enabled", "Status", "In effect", "flag", says=("Enabled", "Disabled")),

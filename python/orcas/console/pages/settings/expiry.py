@@ -7,6 +7,7 @@ next step goes on, are in the session, so a reload loses nothing.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import secrets
 import time
 from dataclasses import dataclass, field
@@ -20,10 +21,10 @@ from starlette.responses import Response
 from orcas.console import shown
 from orcas.console.calls import CallError, Visit, call, object_path
 from orcas.console.contents import Entry, Upload, list_uploads, list_versions
-from orcas.console.documents.expiry import Count, Tags, Tally, prefixes, read_rules
 from orcas.console.documents.kinds import LIFECYCLE
 from orcas.console.rendering import explained, page, redirect, visit
 from orcas.console.rendering import field as typed
+from orcas.engine import ExpiryCount
 
 # Entries of a list; lists, seconds and tags of one step; and counts of one session.
 _PAGE: Final = 250
@@ -33,6 +34,7 @@ _TAGS_MAX: Final = 200
 _COUNTS_MAX: Final = 4
 
 Lists = Literal["versions", "uploads"]
+Tags = list[tuple[str, str]]
 
 
 @dataclass
@@ -45,7 +47,8 @@ class Counting:
     bucket: str
     document: str
     seen: str
-    tally: Tally
+    rules: ExpiryCount
+    looked_at: int = 0
     phase: Lists = "versions"
     prefix: int = 0
     token: str | None = None
@@ -55,7 +58,7 @@ class Counting:
     @property
     def words(self) -> str:
         """How far it is."""
-        seen = shown.number(self.tally.seen)
+        seen = shown.number(self.looked_at)
         if self.done:
             return f"Counted. Versions and uploads looked at: {seen}."
         so_far = f"Versions and uploads looked at so far: {seen}"
@@ -65,26 +68,22 @@ class Counting:
     @property
     def rows(self) -> list[list[str]]:
         """What was found, by rule."""
-        return [_row(self.tally.rules[at].id, found) for at, found in sorted(self.tally.counts.items())]
-
-
-def _row(name: str, count: Count) -> list[str]:
-    counts = (count.current, count.noncurrent, count.marker, count.upload)
-    return [shown.plain(name), *map(shown.number, counts), shown.size(count.bytes)]
+        found = self.rules.rows()
+        return [[shown.plain(name), *map(shown.number, counts), shown.size(size)] for name, *counts, size in found]
 
 
 async def begin(request: Request) -> Response:
     """Begin to count what the form says, or the text."""
     bucket, document, counts = str(request.path_params["bucket"]), _document(request), visit(request).session.counts
     try:
-        tally = Tally(await asyncio.to_thread(read_rules, document), round(time.time() * 1000))
+        rules = await asyncio.to_thread(ExpiryCount, document.encode(), round(time.time() * 1000))
     except ValueError as error:
         problem = f"The rules cannot be counted: {str(error).rstrip('.')}. Correct them, and count again."
         return await page(request, "settings/count.html", 400, problem=problem, count=None)
     name = secrets.token_urlsafe(8)
     while len(counts) >= _COUNTS_MAX:
         del counts[next(iter(counts))]
-    counts[name] = Counting(bucket, document, typed(request, "seen"), tally)
+    counts[name] = Counting(bucket, document, typed(request, "seen"), rules)
     return redirect(request, f"/b/{bucket}/settings/lifecycle/count", of=name)
 
 
@@ -121,38 +120,45 @@ async def _step(who: Visit, count: Counting) -> None:
 
 async def _list(who: Visit, count: Counting) -> int:
     """Count one page of a list. How many tags were asked for. What grows with the page or the rules is done in threads."""
-    tally = count.tally
-    listed = await asyncio.to_thread(prefixes, tally.rules, count.phase)
+    rules, uploads = count.rules, count.phase == "uploads"
+    listed = await asyncio.to_thread(rules.prefixes, uploads)
     if count.prefix >= len(listed):
-        count.done, count.phase, count.prefix = count.phase == "uploads", "uploads", 0
+        count.done, count.phase, count.prefix = uploads, "uploads", 0
         return 0
     bucket, prefix, tagged = count.bucket, listed[count.prefix], list[Entry]()
-    if count.phase == "versions":
-        listing = await list_versions(who, bucket, prefix, count.token, limit=_PAGE)
-        count.token, tagged = listing.token, await asyncio.to_thread(_needing_tags, tally, listing.entries)
-        tags = {version: await _tags(who, bucket, version) for version in tagged}
-        await asyncio.to_thread(_count, tally, listing.entries, tags)
+    if uploads:
+        begun, count.token = await list_uploads(who, bucket, prefix, count.token, limit=_PAGE)
+        count.looked_at += len(begun)
+        await asyncio.to_thread(_count_uploads, rules, begun)
     else:
-        uploads, count.token = await list_uploads(who, bucket, prefix, count.token, limit=_PAGE)
-        await asyncio.to_thread(_count_uploads, tally, uploads)
+        listing = await list_versions(who, bucket, prefix, count.token, limit=_PAGE)
+        count.token, tagged = listing.token, await asyncio.to_thread(_needing_tags, rules, listing.entries)
+        count.looked_at += len(listing.entries)
+        tags = {version: await _tags(who, bucket, version) for version in tagged}
+        await asyncio.to_thread(_count, rules, listing.entries, tags)
     if count.token is None:
-        tally.end()
+        rules.end()
         count.prefix += 1
     return len(tagged)
 
 
-def _needing_tags(tally: Tally, versions: list[Entry]) -> list[Entry]:
-    return [version for version in versions if tally.needs_tags(version)]
+def _needing_tags(rules: ExpiryCount, versions: list[Entry]) -> list[Entry]:
+    return [version for version in versions if not version.marker and rules.needs_tags(version.key, version.size)]
 
 
-def _count(tally: Tally, versions: list[Entry], tags: dict[Entry, Tags]) -> None:
-    for version in versions:
-        tally.version(version, tags.get(version, frozenset()))
+def _count(rules: ExpiryCount, versions: list[Entry], tags: dict[Entry, Tags]) -> None:
+    for each in versions:
+        rules.version(each.key, each.size, _moment_ms(each.modified), each.marker, tags.get(each, []))
 
 
-def _count_uploads(tally: Tally, uploads: list[Upload]) -> None:
+def _count_uploads(rules: ExpiryCount, uploads: list[Upload]) -> None:
     for upload in uploads:
-        tally.upload(upload)
+        rules.upload(upload.key, _moment_ms(upload.begun))
+
+
+def _moment_ms(text: str) -> int:
+    """A time as lists have it, in milliseconds since 1970."""
+    return round(dt.datetime.fromisoformat(text).timestamp() * 1000)
 
 
 async def _tags(who: Visit, bucket: str, version: Entry) -> Tags:
@@ -162,6 +168,6 @@ async def _tags(who: Visit, bucket: str, version: Entry) -> Tags:
     except CallError as error:
         if error.status == 404:
             # It is gone meanwhile.
-            return frozenset()
+            return []
         raise
-    return frozenset((tag.findtext("Key") or "", tag.findtext("Value") or "") for tag in found.iter("Tag"))
+    return [(tag.findtext("Key") or "", tag.findtext("Value") or "") for tag in found.iter("Tag")]

@@ -6,9 +6,9 @@ import time
 from typing import Final
 
 from orcas.console.calls import CallError, Visit, admin
-from orcas.console.documents.expiry import read_rules
-from orcas.console.documents.kinds import BLOCKS, KEY_PATH, LIFECYCLE
+from orcas.console.documents.kinds import BLOCKS, KEY_PATH
 from orcas.console.documents.trees import Tree, parse
+from orcas.engine import ExpiryCount
 
 Choices = list[tuple[str, str]]
 # Nobody uses it for content.
@@ -91,5 +91,4 @@ def _blocked(document: str | None) -> list[str]:
 
 
 def _taking(document: str | None) -> set[str]:
-    now_ms = round(time.time() * 1000)
-    return {rule.id for rule in read_rules(document or LIFECYCLE.empty) if rule.takes_everything(now_ms)}
+    return set() if document is None else set(ExpiryCount(document.encode(), round(time.time() * 1000)).sweeping())

@@ -126,7 +126,7 @@ impl Configuration {
         })
     }
 
-    fn into_rules(self) -> Rules {
+    pub fn into_rules(self) -> Rules {
         Rules::new(self.rules.into_iter().map(|document| document.rule).collect())
     }
 }

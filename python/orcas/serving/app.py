@@ -21,7 +21,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
@@ -66,6 +66,7 @@ from orcas.s3.delivery import LogDelivery
 from orcas.s3.dispatch import Dispatcher
 from orcas.s3.store import Store
 from orcas.serving.assembly import exchanges_of, parts_of, prepare
+from orcas.serving.connections import Connections
 from orcas.serving.reading import is_read, readable
 from orcas.settings.config import DEV_SECRET_KEY, Settings, resolve
 from orcas.settings.paths import reserved_paths
@@ -417,22 +418,6 @@ class _Streams:
         await store.streams(scope, receive, send)
 
 
-class Connections(Protocol):
-    """The connections of the server that runs the application, if it is that of Orcas."""
-
-    def count_connections(self) -> int:
-        """How many clients are connected."""
-
-    def count_refusals(self) -> Mapping[str, int]:
-        """How often connections were ended with an answer of their own, by error code."""
-
-    def count_passed(self) -> Mapping[str, int]:
-        """How many requests were for another node of the cluster, by what came of them."""
-
-    def certificate_state(self) -> tuple[float, bool] | None:
-        """When the first certificate ends (seconds since 1970), and whether another is missing; None without TLS."""
-
-
 class Orcas(FastAPI):
     """The server as an ASGI application. `store` is set while the lifespan is open, and only then.
 
@@ -476,15 +461,14 @@ class Orcas(FastAPI):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._domains = list(settings.domains)
         self._reserved = [path.encode() for path in reserved_paths(settings)]
-        # The server sets it, because it is made with the application.
-        self.connections: Connections | None = None
+        self.connections = Connections()
         self.include_router(health.router(self._health), prefix="/_orcas/health")
         self._reader = metrics.Reader(
             settings,
             page=lambda: self._parts().core.metrics,
-            connections=lambda: 0 if self.connections is None else self.connections.count_connections(),
-            refusals=lambda: {} if self.connections is None else self.connections.count_refusals(),
-            certificate=lambda: None if self.connections is None else self.connections.certificate_state(),
+            connections=self.connections.count_connections,
+            refusals=self.connections.count_refusals,
+            certificate=self.connections.certificate_state,
             spans=self._spans,
             targets=lambda: self._parts().deliveries.counts(),
             tasks=lambda: self._parts().schedule.numbers(),
@@ -493,7 +477,7 @@ class Orcas(FastAPI):
             damaged=self._damaged,
             standby=self._standby,
             node=lambda: None if self.member is None else numbers_of(self.member),
-            passed=lambda: {} if self.connections is None else self.connections.count_passed(),
+            passed=self.connections.count_passed,
         )
         self.include_router(metrics.router(settings, self._reader), prefix="/_orcas")
         # No redirects from a path to the same path with a slash.

@@ -190,7 +190,7 @@ async def _serve(
 ) -> bool:
     stopping = asyncio.Event()
     server = _Server(app, app.settings, stopping)
-    app.connections = server
+    connections = app.connections
     _listen_for_ends(app, server)
     async with app.router.lifespan_context(app):
         if stopping.is_set() or app.store is None:
@@ -201,8 +201,8 @@ async def _serve(
         if app.settings.tls_self_signed:
             certificates, ca = await asyncio.to_thread(_self_signed, app.settings)
         elif app.settings.acme:
-            certificates, server.keeper = await asyncio.to_thread(_by_acme, app.settings)
-        server.certificates = certificates
+            certificates, connections.keeper = await asyncio.to_thread(_by_acme, app.settings)
+        connections.certificates = certificates
         # What exists now stays, so no later collection stops the loop to look at it again.
         gc.collect()
         gc.freeze()
@@ -212,8 +212,8 @@ async def _serve(
         url = server_url(*listeners[0].getsockname()[:2], tls=certificates is not None)
 
         def publish() -> Address:
-            if server.front is not None and certificates is not None:
-                server.front.use_tls(certificates.tls())
+            if connections.front is not None and certificates is not None:
+                connections.front.use_tls(certificates.tls())
             address = address_of(url, app.settings, certificates, ca)
             try:
                 if not app.settings.salvage:
@@ -228,8 +228,8 @@ async def _serve(
             _link(app.settings)
             log.info("Ready", extra={"orcas": _start(app.settings, address.url, store)})
             announce(address, store)
-            if server.keeper is not None and server.front is not None:
-                server.keeper.start(server.front.use_challenges)
+            if connections.keeper is not None and connections.front is not None:
+                connections.keeper.start(connections.front.use_challenges)
 
         server.ready = ready
         if store.streams is not None:
@@ -323,39 +323,17 @@ class _Server(ApplicationServer):
         self._is_serving = False
         # Ends what does not end by itself.
         self.draining: Callable[[], None] = lambda: None
-        # Without any, the server speaks plain HTTP.
-        self.certificates: Certificates | None = None
-        self.keeper: Keeper | None = None
-        self.front: Front | None = None
+        self._connections = app.connections
         self._listeners: list[socket.socket] = []
         self._begin: Callable[[], Front] | None = None
-
-    def certificate_state(self) -> tuple[float, bool] | None:
-        """When the first certificate ends (seconds since 1970), and whether another is missing; None without TLS."""
-        certificates = self.certificates
-        if certificates is None:
-            return None
-        return certificates.ends, certificates.failure is not None or (self.keeper is not None and self.keeper.fails)
-
-    def count_connections(self) -> int:
-        """How many clients are connected."""
-        return 0 if self.front is None else self.front.connections()
-
-    def count_refusals(self) -> dict[str, int]:
-        """How often connections were ended with an answer of their own, by error code."""
-        return {} if self.front is None else dict(self.front.refusals())
-
-    def count_passed(self) -> dict[str, int]:
-        """How many requests were for another node of the cluster, by what came of them."""
-        return {} if self.front is None else dict(self.front.passed())
 
     def stop(self) -> None:
         """Handle a stop signal: begin to drain. At the second one, stop waiting."""
         requests, timeout = sum(self._under_way()), self.settings.drain_timeout_sec
         if self.should_exit:
             log.warning("A second signal: requests in progress are cut off", extra={"orcas": {"requests": requests}})
-            if self.front is not None:
-                self.front.cut()
+            if self._connections.front is not None:
+                self._connections.front.cut()
         else:
             log.info("Stopping", extra={"orcas": {"requests": requests, "drain_timeout_sec": timeout}})
         self.force_exit = self.should_exit
@@ -373,7 +351,7 @@ class _Server(ApplicationServer):
         """Serve clients that connect to `listeners`, until a signal."""
         self._listeners = listeners
         self._begin = functools.partial(
-            start_front, self.settings, store, self.certificates, listeners, self.listener_end
+            start_front, self.settings, store, self._connections.certificates, listeners, self.listener_end
         )
         await self.serve()
 
@@ -382,14 +360,14 @@ class _Server(ApplicationServer):
         await super().startup(sockets)
         assert self._begin is not None
         try:
-            self.front = await asyncio.to_thread(self._begin)
+            self._connections.front = await asyncio.to_thread(self._begin)
         except OSError as error:
             # Another process bound the same port and listened first.
             raise UnavailableError(
                 f"Orcas cannot listen on the address: {error.strerror}; give another --port, or stop what listens there."
             ) from None
         if self._app.member is not None:
-            self._app.member.served_by(self.front)
+            self._app.member.served_by(self._connections.front)
         self.ready()
         self._is_serving = True
         if self.has_left:
@@ -401,16 +379,16 @@ class _Server(ApplicationServer):
         if self._app.ending is not None:
             await asyncio.to_thread(self._app.ending, self.settings.drain_timeout_sec)
         self.draining()
-        if self.keeper is not None:
-            self.keeper.stop()
-        if self.front is not None:
+        if self._connections.keeper is not None:
+            self._connections.keeper.stop()
+        if self._connections.front is not None:
             # With those of the front, so that new clients are refused at once.
             for listener in self._listeners:
                 listener.close()
             silence = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._report)
             try:
                 patience = min(self.settings.drain_timeout_sec, _LEAVING_SECONDS if self.has_left else math.inf)
-                requests, unread = await asyncio.to_thread(self.front.stop, patience)
+                requests, unread = await asyncio.to_thread(self._connections.front.stop, patience)
             finally:
                 silence.cancel()
             if unread:
@@ -430,7 +408,7 @@ class _Server(ApplicationServer):
 
     def _under_way(self) -> tuple[int, int]:
         """Requests in progress, and answers that their clients do not read."""
-        return (0, 0) if self.front is None else self.front.under_way()
+        return (0, 0) if self._connections.front is None else self._connections.front.under_way()
 
     def _report(self) -> None:
         requests, unread = self._under_way()

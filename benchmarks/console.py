@@ -152,6 +152,32 @@ def folders(plan: Plan) -> list[Figure]:
     ]  # fmt: skip
 
 
+def search(plan: Plan) -> list[Figure]:
+    """Figure console-search: a part of one name among many, each further page asked for as the script of the page does."""
+    rounds, keys = plan.size(15, 3), plan.size(100_000, 4000)
+    took, pages = list[float](), 0
+    with (
+        scratch(plan.directory) as directory,
+        Orcas(directory / "data", durability="unsafe-none", settings=UNSCRUBBED) as orcas,
+    ):
+        _fill(orcas, keys)
+        orcas.settle()
+        with _Visitor(orcas) as visitor:
+            for number in range(rounds + 1):
+                path, spent, pages = f"/b/keys?find={keys - 1:07}", 0.0, 0
+                while path:
+                    milliseconds, _, body = visitor.get(path)
+                    spent, pages, page = spent + milliseconds / 1000, pages + 1, body.decode()
+                    further = re.search(r'id="next-page" data-goes-on href="([^"]+)"', page)
+                    path = html.unescape(further[1]).removeprefix(_BASE) if further else ""
+                if f"{keys - 1:07}" not in page.partition('id="listing"')[2]:
+                    raise RuntimeError("the search did not find the last key")
+                if number:
+                    took.append(spent)
+    title = f"a search for a part of one name among {keys:,} keys, by one action"
+    return [Figure("console-search", title, took, 5, unit="s", detail={"keys": keys, "pages": pages})]
+
+
 class _Probed(Orcas):
     """The same with a probe of its event loop."""
 

@@ -105,6 +105,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "metrics-page": watching.page,
     "console-first": console.first,
     "console-folders": console.folders,
+    "console-search": console.search,
     "console-loop": console.loop,
     "console-live": console.live,
     "console-paint": console.paint,

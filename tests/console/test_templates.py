@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import httpx
 import pytest
 from tests.console.test_uploads import PART, crc32, send, step
-from tests.console.visitors import Visitor, shown, visitor_of
-from tests.fixtures.targets import Target
+from tests.console.visitors import Visitor, area
 
 from orcas.console.documents.policies import BUCKET, IDENTITY
 
@@ -21,11 +20,6 @@ USED: Final = [
     *((place, name, name == "write") for place, names in (("identity", IDENTITY), ("bucket", ("read", "write")))
       for name in names)
 ]  # fmt: skip
-
-
-def area(text: str) -> str:
-    """What the editor has."""
-    return html.unescape(re.findall(r'<textarea[^>]*name="document"[^>]*>\n(.*?)</textarea>', text, re.DOTALL)[0])
 
 
 def versions(visitor: Visitor, bucket: str, key: str) -> list[str]:
@@ -159,46 +153,6 @@ READS: Final[tuple[Callable[[Of], None], ...]] = (
 WRITES: Final[tuple[Callable[[Of], None], ...]] = (
     uploads, resumes_an_upload, changes_tags, copies_and_moves, deletes_and_undoes, restores,
 )  # fmt: skip
-
-
-@pytest.fixture
-def kept(s3: Any, bucket: str) -> str:
-    """A bucket that keeps versions, with the same in the folder of one user and beside it."""
-    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    for prefix in ("", "home/anna/"):
-        for content in (b"first content", b"second content"):
-            s3.put_object(Bucket=bucket, Key=f"{prefix}k", Body=content, ContentType="text/plain", Tagging="team=blue")
-        upload = s3.create_multipart_upload(Bucket=bucket, Key=f"{prefix}parts", ChecksumAlgorithm="CRC32")["UploadId"]
-        named = {"Bucket": bucket, "Key": f"{prefix}parts", "UploadId": upload}
-        etag = s3.upload_part(**named, PartNumber=1, Body=b"part", ChecksumAlgorithm="CRC32")
-        part = {"PartNumber": 1, "ETag": etag["ETag"], "ChecksumCRC32": etag["ChecksumCRC32"]}
-        s3.complete_multipart_upload(**named, MultipartUpload={"Parts": [part]})
-    return bucket
-
-
-@pytest.fixture
-def user_of(visitor: Visitor, target: Target, name: str, kept: str) -> Iterator[Callable[[str, str, str], Visitor]]:
-    """Makes a user by the forms of the console, and gives it a template."""
-    made: list[Visitor] = []
-
-    def make(place: str, template: str, prefix: str) -> Visitor:
-        visitor.done("/users/users", {"name": name})
-        if place == "identity":
-            path = f"/users/users/{name}/inline"
-            given = {"template": template, "bucket": kept, "prefix": prefix}
-        else:
-            path, given = f"/b/{kept}/settings/policy", {"template": template, "whose": name, "prefix": prefix}
-        begun = visitor.post(path, {"do": "template", **given})
-        assert begun.status_code == 200, begun.text
-        visitor.done(path, {"do": "save", "name": "p", "document": area(begun.text)})
-        key = visitor.done(f"/users/users/{name}/create-key")
-        made.append(visitor_of(target, signed_in=False))
-        assert made[-1].sign_in(shown(key, "access-key"), shown(key, "secret-key")).status_code == 303
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
 
 
 @pytest.mark.parametrize("prefix", ["", "home/anna/"])

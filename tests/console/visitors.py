@@ -86,6 +86,11 @@ def shown(text: str, name: str) -> str:
     return html.unescape(found[1])
 
 
+def area(text: str) -> str:
+    """What the editor has."""
+    return html.unescape(re.findall(r'<textarea[^>]*name="document"[^>]*>\n(.*?)</textarea>', text, re.DOTALL)[0])
+
+
 def enter(page: Page, target: Target) -> None:
     """Sign in with the root key in Chromium."""
     page.goto(target.server.endpoint + BASE + "/sign-in")

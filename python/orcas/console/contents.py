@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote, unquote_plus
 from xml.sax.saxutils import escape, unescape
 
 from orcas.console.calls import Answer, CallError, Query, Visit, call, object_path
+from orcas.console.rendering import explained
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET
@@ -204,13 +205,14 @@ async def remove(visit: Visit, bucket: str, found: Iterable[tuple[str, str | Non
             marker = each.findtext("DeleteMarkerVersionId") or each.findtext("VersionId")
             is_marker = each.findtext("DeleteMarker") == "true"
             gone.append(Entry(each.findtext("Key") or "", version=marker, marker=is_marker))
-        refused = [(each.findtext("Key"), each.findtext("Message")) for each in answer.iter("Error")]
-        failed += [f"{key}: {message}" for key, message in refused]
+        for each in answer.iter("Error"):
+            error = CallError(403, each.findtext("Code") or "", each.findtext("Message") or "")
+            failed.append(f"{each.findtext('Key')}: {explained(error)}")
     for key, version in (pair for pair in found if _NOT_XML.search(pair[0])):
         try:
             gone.append(await remove_one(visit, bucket, key, version))
         except CallError as error:
-            failed.append(f"{key}: {error.message}")
+            failed.append(f"{key}: {explained(error)}")
     return gone, failed
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import random
 import socket
 import ssl
 import threading
@@ -26,6 +25,7 @@ import httptools
 
 from orcas._core import EventParser, parse_event_records
 from orcas.errors import OrcasError
+from orcas.process.backoff import backoff
 
 _PATH: Final = "/_orcas/events"
 _PIECE: Final = 65_536
@@ -388,8 +388,7 @@ class _Subscription:
         self._reset()
         self._failures += 1
         longest = max(_RETRY_MAX_SEC, self._retry_sec)
-        doubled: float = self._retry_sec * 2.0 ** min(self._failures - 1, 10)
-        return min(longest, doubled) * random.uniform(0.5, 1)  # noqa: S311 - spreads clients
+        return backoff(self._failures, self._retry_sec, longest)
 
     # What httptools calls.
 

@@ -1,8 +1,8 @@
 """Other S3 servers in `control.db`: the origins of buckets, and the targets to which buckets are replicated.
 
-The secret of a key is encrypted like those of access keys, bound to the name of its bucket or target. An origin belongs
-to one bucket, which has a number: another bucket that gets the same name later has none. The row of a target has a name
-that no bucket can have.
+They are two kinds of rows of one table. The secret of a key is encrypted like those of access keys, bound to the name of
+its row. An origin belongs to one bucket, which has a number: another bucket that gets the same name later has none. The
+row of a target has a name that no bucket can have.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import sqlite3
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast
 
 import aiosqlite
 
@@ -23,12 +23,8 @@ from orcas.control.identities.names import root_arn
 from orcas.control.identities.schema import ORIGIN
 from orcas.errors import UnavailableError
 
-_SET: Final = "SetBucketOrigin"
-_REMOVE: Final = "RemoveBucketOrigin"
-_ADD_TARGET: Final = "AddReplicationTarget"
-_REMOVE_TARGET: Final = "RemoveReplicationTarget"
-# Before the names of targets, in the column of buckets.
-_TARGET: Final = "target "
+# Beside what both kinds have, neither in details nor shown.
+_HIDDEN: Final = frozenset({"secret_key", "damage"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +36,11 @@ class Origin:
     object that is fetched. `timeout_sec`: how long the origin may be silent. `damage`: why it cannot be used; only the
     bucket is known then.
     """
+
+    # The field with the name of the row, what the row has before it, and what the audit log calls changes.
+    NAME: ClassVar[str] = "bucket"
+    PREFIX: ClassVar[str] = ""
+    ACTIONS: ClassVar[tuple[str, str]] = ("SetBucketOrigin", "RemoveBucketOrigin")
 
     bucket: str
     bucket_id: int
@@ -55,8 +56,20 @@ class Origin:
 
     def shown(self) -> dict[str, Any]:
         """Everything but the secret, and what is of no interest."""
-        hidden = {"secret_key", "bucket_id", "damage"}
-        return {name: value for name, value in asdict(self).items() if name not in hidden}
+        return _fields_of(self, _HIDDEN | {"bucket_id"})
+
+    def audited(self) -> dict[str, str]:
+        """What the audit log says of it."""
+        key = {} if self.access_key is None else {"SourceAccessKeyId": self.access_key}
+        return {"Url": self.url, "SourceBucket": self.source, **key}
+
+    @classmethod
+    def damaged(cls, name: str, why: str) -> Self:
+        """One that cannot be used."""
+        return cls(
+            bucket=name, bucket_id=0, url="", source="", region="", access_key=None, secret_key="", private=False,
+            object_bytes_max=0, timeout_sec=1, damage=why,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +79,10 @@ class ReplicationTarget:
     `ca`: certificates in PEM of who may sign that of the server, if not whom the system trusts. `concurrency`: requests at
     a time. `bytes_per_sec`: what is sent at most; 0 is no limit. `damage`: why it cannot be used.
     """
+
+    NAME: ClassVar[str] = "name"
+    PREFIX: ClassVar[str] = "target "
+    ACTIONS: ClassVar[tuple[str, str]] = ("AddReplicationTarget", "RemoveReplicationTarget")
 
     name: str
     url: str
@@ -81,25 +98,46 @@ class ReplicationTarget:
 
     def shown(self) -> dict[str, Any]:
         """Everything but the secret."""
-        return {name: value for name, value in asdict(self).items() if name not in ("secret_key", "ca")}
+        return {**_fields_of(self, _HIDDEN | {"ca"}), "damage": self.damage}
+
+    def audited(self) -> dict[str, str]:
+        """What the audit log says of it."""
+        return {"Url": self.url, "TargetAccessKeyId": self.access_key}
+
+    @classmethod
+    def damaged(cls, name: str, why: str) -> Self:
+        """One that cannot be used."""
+        return cls(
+            name=name, url="", region="", access_key="", secret_key="", private=False, ca=None, concurrency=1,
+            bytes_per_sec=0, timeout_sec=1, damage=why,
+        )  # fmt: skip
 
 
-def holder_of(bucket: str) -> str:
-    """The name under which the row of a bucket is digested."""
-    return f"origin {bucket}"
+Server = TypeVar("Server", bound=Origin | ReplicationTarget)
 
 
-def _damaged(bucket: str, why: str) -> Origin:
-    return Origin(
-        bucket=bucket, bucket_id=0, url="", source="", region="", access_key=None, secret_key="", private=False,
-        object_bytes_max=0, timeout_sec=1, damage=why,
-    )  # fmt: skip
+def holder_of(row: str) -> str:
+    """The name under which a row is digested."""
+    return f"origin {row}"
 
 
-class Origins:
-    """The table of origins."""
+def _fields_of(server: Origin | ReplicationTarget, hidden: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in asdict(server).items() if name not in hidden}
 
-    def __init__(self, connection: aiosqlite.Connection, path: Path, cipher: Cipher, audit: Audit, number: str) -> None:
+
+class Servers(Generic[Server]):
+    """The rows of one kind."""
+
+    def __init__(
+        self,
+        kind: type[Server],
+        connection: aiosqlite.Connection,
+        path: Path,
+        cipher: Cipher,
+        audit: Audit,
+        number: str,
+    ) -> None:
+        self._kind = kind
         self._connection = connection
         self._path = path
         self._cipher = cipher
@@ -107,29 +145,8 @@ class Origins:
         # That of the account of root.
         self._number = number
 
-    async def load(self) -> dict[str, Origin]:
-        """All of them, by bucket. One that cannot be read has its damage.
-
-        Raises:
-            UnavailableError: the table cannot be read.
-        """
-        try:
-            rows = await self._connection.execute_fetchall("SELECT bucket, details, nonce, secret FROM origins")
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
-        broken = unequal(
-            await self._connection.execute_fetchall(AMONG, (among([holder_of(bucket) for bucket, *_ in rows]),))
-        )
-        return {
-            bucket: _damaged(bucket, "its row is damaged")
-            if holder_of(bucket) in broken
-            else self._origin(bucket, *row)
-            for bucket, *row in rows
-            if not bucket.startswith(_TARGET)
-        }
-
-    async def load_targets(self) -> dict[str, ReplicationTarget]:
-        """The targets of replication, by name. One that cannot be read has its damage.
+    async def load(self) -> dict[str, Server]:
+        """All of them, by name. One that cannot be read has its damage.
 
         Raises:
             UnavailableError: the table cannot be read.
@@ -139,84 +156,46 @@ class Origins:
         except sqlite3.Error as error:
             raise self._unusable(error) from None
         broken = unequal(await self._connection.execute_fetchall(AMONG, (among([holder_of(row) for row, *_ in rows]),)))
-        found = {}
-        for row, *rest in rows:
-            if row.startswith(_TARGET):
-                name = row.removeprefix(_TARGET)
-                found[name] = self._target(name, *rest, is_damaged=holder_of(row) in broken)
-        return found
+        # No bucket has a name like a row of a target.
+        is_target = self._kind is ReplicationTarget
+        return {
+            row.removeprefix(self._kind.PREFIX): self._read(row, *rest, is_broken=holder_of(row) in broken)
+            for row, *rest in rows
+            if row.startswith(ReplicationTarget.PREFIX) == is_target
+        }
 
-    def _target(self, name: str, details: str, nonce: bytes, secret: bytes, *, is_damaged: bool) -> ReplicationTarget:
-        why = "its row is damaged"
+    def _read(self, row: str, details: str, nonce: bytes, secret: bytes, *, is_broken: bool) -> Server:
+        name, why = row.removeprefix(self._kind.PREFIX), "its row is damaged"
         try:
-            if not is_damaged:
-                secret_key = self._cipher.decrypt(_TARGET + name, ORIGIN, nonce, secret)
-                return ReplicationTarget(**json.loads(details), name=name, secret_key=secret_key)
+            if not is_broken:
+                secret_key = self._cipher.decrypt(row, ORIGIN, nonce, secret)
+                return self._kind(**{**json.loads(details), self._kind.NAME: name, "secret_key": secret_key})
         except UnavailableError:
             why = "its secret cannot be decrypted"
         except (ValueError, TypeError) as error:
             why = str(error)
-        return ReplicationTarget(
-            name=name, url="", region="", access_key="", secret_key="", private=False, ca=None, concurrency=1,
-            bytes_per_sec=0, timeout_sec=1, damage=why,
-        )  # fmt: skip
+        return cast("Server", self._kind.damaged(name, why))
 
-    async def change_target(
-        self, name: str, target: ReplicationTarget | None, access_key: str, address: str | None
-    ) -> None:
-        """Add or replace a target of replication, or remove it. `access_key`, `address`: of whoever asks for it.
+    async def change(self, name: str, server: Server | None, access_key: str, address: str | None) -> None:
+        """Set one, or remove it. `access_key`, `address`: of whoever asks for it.
 
         Raises:
             UnavailableError: it cannot be written. Nothing has changed.
         """
-        row, fields = _TARGET + name, {"Target": name}
-        if target is not None:
-            fields |= {"Url": target.url, "TargetAccessKeyId": target.access_key}
-        action = _REMOVE_TARGET if target is None else _ADD_TARGET
-        stored = None
-        if target is not None:
-            hidden = {"name", "secret_key", "damage"}
-            details = {field: value for field, value in asdict(target).items() if field not in hidden}
-            stored = (row, json.dumps(details), *self._cipher.encrypt(row, ORIGIN, target.secret_key))
-        await self._write(row, stored, Entry(root_arn(self._number), action, fields, self._number, access_key, address))
-
-    def _origin(self, bucket: str, details: str, nonce: bytes, secret: bytes) -> Origin:
-        try:
-            secret_key = self._cipher.decrypt(bucket, ORIGIN, nonce, secret)
-            return Origin(**json.loads(details), bucket=bucket, secret_key=secret_key)
-        except (UnavailableError, ValueError, TypeError) as error:
-            why = "its secret cannot be decrypted" if isinstance(error, UnavailableError) else str(error)
-            return _damaged(bucket, why)
-
-    async def change(self, bucket: str, origin: Origin | None, access_key: str, address: str | None) -> None:
-        """Give a bucket an origin, or none. `access_key`, `address`: of whoever asks for it.
-
-        Raises:
-            UnavailableError: it cannot be written. Nothing has changed.
-        """
-        fields = {"Bucket": bucket}
-        if origin is not None:
-            fields |= {"Url": origin.url, "SourceBucket": origin.source}
-            fields |= {} if origin.access_key is None else {"SourceAccessKeyId": origin.access_key}
-        action = _REMOVE if origin is None else _SET
+        row = self._kind.PREFIX + name
+        action = self._kind.ACTIONS[server is None]
+        fields = {"Target" if self._kind.PREFIX else "Bucket": name, **({} if server is None else server.audited())}
         entry = Entry(root_arn(self._number), action, fields, self._number, access_key, address)
-        await self._write(bucket, None if origin is None else self._row(origin), entry)
-
-    async def _write(self, row: str, stored: tuple[str, str, bytes, bytes] | None, entry: Entry) -> None:
         try:
             async with self._audit.change():
                 await self._audit.write([entry])
                 await self._connection.execute("DELETE FROM origins WHERE bucket = ?", (row,))
-                if stored is not None:
+                if server is not None:
+                    details = json.dumps(_fields_of(server, _HIDDEN | {self._kind.NAME}))
+                    stored = (row, details, *self._cipher.encrypt(row, ORIGIN, server.secret_key))
                     await self._connection.execute("INSERT INTO origins VALUES (?, ?, ?, ?)", stored)
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 
     def _unusable(self, error: sqlite3.Error) -> UnavailableError:
         return UnavailableError(f"{self._path} cannot be used: {error}; check the file and its disk, and try again.")
-
-    def _row(self, origin: Origin) -> tuple[str, str, bytes, bytes]:
-        details = {
-            name: value for name, value in asdict(origin).items() if name not in {"bucket", "secret_key", "damage"}
-        }
-        return origin.bucket, json.dumps(details), *self._cipher.encrypt(origin.bucket, ORIGIN, origin.secret_key)

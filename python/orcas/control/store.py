@@ -45,7 +45,7 @@ from orcas.control.identities.rows import root_delta
 from orcas.control.identities.schema import ORIGIN, SCHEMA_VERSION, STEPS, STORED_KEYS, STORED_OWNERS
 from orcas.control.identities.service import Engine, Identities, all_identities
 from orcas.control.identities.snapshot import IdentitySnapshot
-from orcas.control.origins import Origin, Origins, ReplicationTarget
+from orcas.control.origins import Server, Servers
 from orcas.control.rescue import DENIAL, DENIED, FAILURES, denied, deny_unreadable, remedy
 from orcas.control.root import Root, ensure_owner, ensure_root, known_owner, noted_files, replace_pair
 from orcas.control.sealing import Sealer
@@ -86,7 +86,6 @@ class Control:
         self._sealer = sealer
         self.root = root
         self._audit = Audit(connection, directory, account_number(root.owner))
-        self._origins = Origins(connection, directory / DATABASE_NAME, cipher, self._audit, account_number(root.owner))
         self._identities: Identities | None = None
         self._engine: Engine | None = None
         # Whose rights are lost.
@@ -113,16 +112,16 @@ class Control:
             self._identities = Identities(self._connection, self._cipher, self.root, self._audit, engine, self._changed)
         return self._identities
 
-    async def load_origins(self) -> dict[str, Origin]:
-        """The origins of buckets, by the names of the buckets.
+    async def load_servers(self, kind: type[Server]) -> dict[str, Server]:
+        """The origins of buckets by the names of the buckets, or the targets of replication by name.
 
         Raises:
             UnavailableError: they cannot be read.
         """
-        return await self._origins.load()
+        return await self._servers(kind).load()
 
-    async def change_origin(self, bucket: str, origin: Origin | None, address: str | None) -> None:
-        """Give a bucket an origin in place of the one that it has, or none. `address`: of the client who asks for it.
+    async def change_server(self, kind: type[Server], name: str, server: Server | None, address: str | None) -> None:
+        """Set an origin or a target in place of the one that there is, or remove it. `address`: of whoever asks for it.
 
         Raises:
             UnavailableError: it cannot be written.
@@ -132,34 +131,14 @@ class Control:
 
         async def change() -> None:
             async with identities.lock:
-                await self._origins.change(bucket, origin, self.root.access_key, address)
+                await self._servers(kind).change(name, server, self.root.access_key, address)
                 self._changed()
 
         await identities.finished(change())
 
-    async def load_targets(self) -> dict[str, ReplicationTarget]:
-        """The targets of replication, by name.
-
-        Raises:
-            UnavailableError: they cannot be read.
-        """
-        return await self._origins.load_targets()
-
-    async def change_target(self, name: str, target: ReplicationTarget | None, address: str | None) -> None:
-        """Add or replace a target of replication, or remove it. `address`: of the client who asks for it.
-
-        Raises:
-            UnavailableError: it cannot be written.
-        """
-        identities = self._identities
-        assert identities is not None
-
-        async def change() -> None:
-            async with identities.lock:
-                await self._origins.change_target(name, target, self.root.access_key, address)
-                self._changed()
-
-        await identities.finished(change())
+    def _servers(self, kind: type[Server]) -> Servers[Server]:
+        path, number = self._directory / DATABASE_NAME, account_number(self.root.owner)
+        return Servers(kind, self._connection, path, self._cipher, self._audit, number)
 
     async def rotate_root(self, address: str | None = None) -> Root:
         """Replace the key pair of root: by a generated one, in effect at once and for the next start.

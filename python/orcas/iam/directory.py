@@ -7,11 +7,12 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from orcas.control import Control, Origin, ReplicationTarget, open_control
+from orcas.control import Control, open_control
 from orcas.control.files import DATABASE_NAME
 from orcas.control.identities.failures import IamError
 from orcas.control.identities.service import Identities
 from orcas.control.identities.snapshot import IdentitySnapshot
+from orcas.control.origins import Server
 from orcas.control.root import Root, ephemeral_root
 from orcas.engine import Access, Core, replace_identities, sealer_of
 from orcas.errors import UnavailableError
@@ -70,43 +71,25 @@ class Directory:
                 self._control = await self._open(follows=False)
             return self._control
 
-    async def origins(self) -> dict[str, Origin]:
-        """The origins of buckets.
+    async def servers(self, kind: type[Server]) -> dict[str, Server]:
+        """The origins of buckets, or the targets of replication.
 
         Raises:
             UnavailableError: they cannot be read.
         """
-        return await (await self.control()).load_origins()
+        return await (await self.control()).load_servers(kind)
 
-    async def change_origin(self, bucket: str, origin: Origin | None, address: str | None) -> dict[str, Origin]:
-        """Give a bucket an origin, or none. All origins from now on.
+    async def change_server(
+        self, kind: type[Server], name: str, server: Server | None, address: str | None
+    ) -> dict[str, Server]:
+        """Set an origin or a target, or remove it. All of its kind from now on.
 
         Raises:
             UnavailableError: it cannot be written, or the control store is unreadable or damaged.
         """
         await self.identities()
-        await (await self.control()).change_origin(bucket, origin, address)
-        return await self.origins()
-
-    async def replication_targets(self) -> dict[str, ReplicationTarget]:
-        """The targets of replication.
-
-        Raises:
-            UnavailableError: they cannot be read.
-        """
-        return await (await self.control()).load_targets()
-
-    async def change_replication_target(
-        self, name: str, target: ReplicationTarget | None, address: str | None
-    ) -> dict[str, ReplicationTarget]:
-        """Add or replace a target, or remove it. All targets from now on.
-
-        Raises:
-            UnavailableError: it cannot be written, or the control store is unreadable or damaged.
-        """
-        await self.identities()
-        await (await self.control()).change_target(name, target, address)
-        return await self.replication_targets()
+        await (await self.control()).change_server(kind, name, server, address)
+        return await self.servers(kind)
 
     async def identities(self) -> Identities:
         """The identities of the store.

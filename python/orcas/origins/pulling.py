@@ -252,5 +252,5 @@ async def pulls_of(
     """
     pulls = Pulls(core, app, root, settings.region)
     if serves and directory is not None:
-        pulls.replace(await directory.origins())
+        pulls.replace(await directory.servers(Origin))
     return pulls

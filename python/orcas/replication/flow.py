@@ -2,7 +2,7 @@
 
 A key is copied by one thread at a time and in the order of its changes, of which the last of a look counts. What fails for
 its own sake becomes an exception; if the target fails, the place waits, and one key is tried until it answers again.
-Every pause doubles, up to a minute for the target and an hour for an exception. Must not know how a key is copied.
+Every pause doubles, up to two minutes for the target and an hour for an exception. Must not know how a key is copied.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import logging
-import random
 import threading
 import time
 from collections import Counter
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from orcas.errors import OrcasError, UnavailableError
+from orcas.process.backoff import backoff
 from orcas.replication.rules import Route, Rules, routes_of
 from orcas.replication.state import EXCEPTIONS_MAX, Change, Problem, State, Walk
 from orcas.replication.walking import next_page
@@ -34,9 +34,10 @@ _WAIT_MS: Final = 500
 # Without changes, the place is written this often: what is looked at again after a restart is bounded.
 _SAVE_SEC: Final = 60.0
 _AGAIN_SEC: Final = 5.0
-_PAUSE_SEC: Final = 1.0
-_PAUSE_SEC_MAX: Final = 60.0
-_PROBLEM_SEC: Final = 10.0
+# The first and the longest pause after a failure, of which up to a half is left out: of the target, and of an exception.
+_PAUSE_SEC: Final = 2.0
+_PAUSE_SEC_MAX: Final = 120.0
+_PROBLEM_SEC: Final = 20.0
 _PROBLEM_SEC_MAX: Final = 3600.0
 # So often a key is tried whose failure may be that of the target, although the target answers.
 _TRIES_MAX: Final = 5
@@ -74,16 +75,8 @@ class _Failed:
     of_target: bool
 
 
-class _Backoff:
-    """Pauses between failures of a target: each is twice as long as the one before, and somewhat random."""
-
-    def __init__(self) -> None:
-        self._seconds = _PAUSE_SEC
-
-    def fail(self) -> float:
-        """The pause after another failure."""
-        seconds, self._seconds = self._seconds, min(_PAUSE_SEC_MAX, self._seconds * 2)
-        return seconds * random.uniform(1, 1.5)  # noqa: S311 - spreads retries
+def _pause_after(failures: int) -> float:
+    return backoff(failures, _PAUSE_SEC, _PAUSE_SEC_MAX)
 
 
 class _Stopped(Exception):  # noqa: N818 - a signal
@@ -131,7 +124,8 @@ class Flow(threading.Thread):
         self._since = time.time()
         # What was under way before a crash may be at the target.
         self._is_careful = True
-        self._walking, self._quiet, self._quiet_until = _Backoff(), _Backoff(), 0.0
+        # Failures in a row of walks, and of exceptions that were tried again.
+        self._walks_failed, self._tries_failed, self._quiet_until = 0, 0, 0.0
 
     def run(self) -> None:
         """Copy until the flow is stopped."""
@@ -284,9 +278,10 @@ class Flow(threading.Thread):
             )
         except (ObjectError, OrcasError, NotPublicError) as error:
             self._note_failure(_failure(error))
-            self._pause(self._walking.fail())
+            self._walks_failed += 1
+            self._pause(_pause_after(self._walks_failed))
             return False
-        self._walking = _Backoff()
+        self._walks_failed = 0
         self._note_answer()
         changes = {
             difference.key: Change(content=not difference.is_gone, marker=difference.is_gone)
@@ -309,7 +304,7 @@ class Flow(threading.Thread):
             earlier = {key: problem.change for key, problem in self.state.problems.items() if key in changes}
         left = {key: change.after(earlier.get(key)) for key, change in changes.items()}
         tries: Counter[bytes] = Counter()
-        backoff, is_down = _Backoff(), False
+        failures, is_down = 0, False
         while left:
             # A target that is down gets one request, which tells when it is up.
             now = dict(list(left.items())[:1]) if is_down else left
@@ -325,11 +320,12 @@ class Flow(threading.Thread):
                     del left[key]
             is_down = any(failure.of_target for key, failure in failed.items() if key in left)
             if left and (is_down or self._is_full):
-                self._pause(backoff.fail())
+                failures += 1
+                self._pause(_pause_after(failures))
                 if self._is_full:
                     self._try_problems(threads)
             else:
-                backoff = _Backoff()
+                failures = 0
 
     def _attempt(
         self, threads: ThreadPoolExecutor, changes: dict[bytes, Change], *, careful: bool
@@ -402,7 +398,7 @@ class Flow(threading.Thread):
                 is_new, self._is_full = not self._is_full, True
             else:
                 tries = 1 if problem is None else problem.tries + 1
-                wait = min(_PROBLEM_SEC_MAX, _PROBLEM_SEC * 2.0 ** (tries - 1)) * random.uniform(1, 1.5)  # noqa: S311
+                wait = backoff(tries, _PROBLEM_SEC, _PROBLEM_SEC_MAX)
                 since = now if problem is None else problem.since
                 self.state.problems[key] = Problem(change, failure.code, failure.reason, tries, since, now + wait)
                 return True
@@ -429,9 +425,10 @@ class Flow(threading.Thread):
             if failure.code != _NOT_TRIED:
                 self._add_problem(key, chosen[key], failure)
         if any(failure.of_target for failure in failed.values()):
-            self._quiet_until = now + self._quiet.fail()
+            self._tries_failed += 1
+            self._quiet_until = now + _pause_after(self._tries_failed)
         else:
-            self._quiet = _Backoff()
+            self._tries_failed = 0
         return True
 
     def _answers(self, failure: _Failed) -> bool:

@@ -230,5 +230,5 @@ async def replicator_of(
     """
     replicator = Replicator(core, app, root, settings.region, settings.data, runs=runs and directory is not None)
     if runs and directory is not None:
-        replicator.replace(await directory.replication_targets())
+        replicator.replace(await directory.servers(ReplicationTarget))
     return replicator

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from orcas.errors import OrcasError
+from orcas.process.backoff import backoff
 from orcas.standby.copy import Copy
 
 # Between two rounds: each pauses reclamation on the server, and makes it write what it would write later. At least as long
@@ -19,6 +19,7 @@ from orcas.standby.copy import Copy
 _ROUND_SECONDS: Final = 0.2
 _PAUSE_SECONDS_MAX: Final = 5.0
 _WAIT_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 2.0
 _RETRY_SECONDS_MAX: Final = 15.0
 
 log = logging.getLogger("orcas")
@@ -90,4 +91,4 @@ class Following:
                     log.warning("The standby cannot follow %s: %s It tries again", self._copy.mark.url, error)
                 self._error = str(error)
                 failures += 1
-                pause = min(2.0**failures, _RETRY_SECONDS_MAX) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
+                pause = backoff(failures, _RETRY_SECONDS, _RETRY_SECONDS_MAX)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import random
 import threading
 import time
 import uuid
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypedDict
 
 from orcas.control.files import read_secret_file, write_secret_file
+from orcas.process.backoff import backoff
 from orcas.targets.dead import DeadLetters, Letter
 from orcas.targets.kinds import Format, Target
 from orcas.targets.senders import open_senders
@@ -335,8 +335,7 @@ class _Worker(threading.Thread):
             self._note(failure, is_last=is_last)
             if is_last or failure is None:
                 return failure, attempts
-            doubled = min(_RETRY_SEC_MAX, _RETRY_SEC * 2.0 ** (attempts - 1))
-            self._pause(max(failure.retry_after_sec, doubled * random.uniform(0.5, 1)))  # noqa: S311 - spreads retries
+            self._pause(max(failure.retry_after_sec, backoff(attempts, _RETRY_SEC, _RETRY_SEC_MAX)))
 
     def _send(self, sender: Sender, message: Message) -> Failure | None:
         """One attempt.

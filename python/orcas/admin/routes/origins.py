@@ -56,7 +56,7 @@ def add_origins(
     async def change(request: Request, bucket: str, origin: Origin | None) -> dict[str, Any]:
         directory, pulls = used()
         client = request.scope.get("client")
-        pulls.replace(await directory.change_origin(bucket, origin, client[0] if client else None))
+        pulls.replace(await directory.change_server(Origin, bucket, origin, client[0] if client else None))
         return {}
 
     @app.get("/origins", responses={409: {"description": "The store is open for salvage"}})
@@ -64,7 +64,7 @@ def add_origins(
         """All origins, with what has become of fetches since the start."""
         directory, pulls = used()
         # A command has not loaded them.
-        pulls.replace(await directory.origins())
+        pulls.replace(await directory.servers(Origin))
         return {"origins": pulls.describe()}
 
     @app.put(
@@ -87,7 +87,7 @@ def add_origins(
     async def remove(request: Request, bucket: str) -> dict[str, Any]:
         """Let a bucket stand for itself. Objects that were fetched stay."""
         directory, _ = used()
-        if bucket not in await directory.origins():
+        if bucket not in await directory.servers(Origin):
             raise Refusal(
                 404, "NoSuchOrigin", "This bucket has no origin: `orcas origin show` shows those that have one."
             )

@@ -95,7 +95,7 @@ class _Held:
         directory = self.directory()
         if not self.replicator().targets:
             try:
-                await run_in_threadpool(self.replicator().replace, await directory.replication_targets())
+                await run_in_threadpool(self.replicator().replace, await directory.servers(ReplicationTarget))
             except UnavailableError as error:
                 raise Refusal(503, "StoreError", str(error)) from None
         return self.replicator().targets
@@ -104,7 +104,8 @@ class _Held:
         """Set or remove a target."""
         client = request.scope.get("client")
         try:
-            targets = await self.directory().change_replication_target(name, target, client[0] if client else None)
+            address = client[0] if client else None
+            targets = await self.directory().change_server(ReplicationTarget, name, target, address)
         except UnavailableError as error:
             raise Refusal(503, "StoreError", str(error)) from None
         await run_in_threadpool(self.replicator().replace, targets)

@@ -15,18 +15,16 @@ import hashlib
 import io
 import os
 import urllib.parse
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
+
+from orcas.http.challenges import read_challenge
 
 # Below the minimum, a server always answers `send`. Above the maximum, a single request cannot upload the content.
 _SIZE_MIN: Final = 65_536
 _SIZE_MAX: Final = 5 << 30
 _BLOCK: Final = 1 << 20
-# Most bytes to read to answer a challenge, and the maximum size of a challenge document.
-_RANGES_BYTES_MAX: Final = 1 << 20
-_DOCUMENT_MAX: Final = 1 << 16
 _OK: Final = 200
 _RESERVED: Final = frozenset({"Body", "Bucket", "Key", "ChecksumSHA256"})
 
@@ -70,21 +68,6 @@ class _Content:
                 raise EOFError("the content was truncated during the upload")
             length -= len(block)
             yield block
-
-
-@dataclass(frozen=True)
-class _Challenge:
-    token: str
-    nonce: bytes
-    ranges: list[tuple[int, int]]
-
-    def answer(self, content: _Content) -> str:
-        """The answer that proves to the server that the client has the content."""
-        digest = hashlib.sha256(self.nonce)
-        for first, last in self.ranges:
-            for block in content.blocks(first, last - first + 1):
-                digest.update(block)
-        return digest.hexdigest()
 
 
 def upload(
@@ -151,7 +134,7 @@ def _instant(client: Any, bucket: str, key: str, content: _Content, digest: byte
     headers["x-amz-orcas-instant-size"] = str(content.size)
     headers["x-amz-orcas-instant-sha256"] = digest.hex()
     offer = _post(client, bucket, key, headers)
-    challenge = None if offer is None else _read_challenge(offer.content, content.size)
+    challenge = None if offer is None else read_challenge(offer.content, content.size)
     if challenge is None:
         return None
     headers["x-amz-orcas-instant-challenge"] = challenge.token
@@ -196,23 +179,3 @@ def _post(client: Any, bucket: str, key: str, headers: dict[str, str]) -> Any:
         # Leave it to the ordinary upload to detect and report problems with credentials or the connection.
         return None
     return response if response.status_code == _OK else None
-
-
-def _read_challenge(document: bytes, size: int) -> _Challenge | None:
-    """The challenge in the answer of a server; None if there is none that is valid for `size` bytes."""
-    if len(document) > _DOCUMENT_MAX:
-        return None
-    try:
-        root = ET.fromstring(document)  # noqa: S314 - short, and expat bounds entities
-        namespace = root.tag.rpartition("InstantUpload")[0]
-        if root.findtext(f"{namespace}Status") != "challenge":
-            return None
-        token = root.findtext(f"{namespace}Challenge") or ""
-        nonce = bytes.fromhex(root.findtext(f"{namespace}Nonce") or "")
-        places = root.findall(f"{namespace}Range")
-        ranges = [(int(place.attrib["first"]), int(place.attrib["last"])) for place in places]
-    except (ET.ParseError, KeyError, ValueError):
-        return None
-    sound = all(0 <= first <= last < size for first, last in ranges)
-    asked = sum(last - first + 1 for first, last in ranges)
-    return _Challenge(token, nonce, ranges) if token.isalnum() and sound and asked <= _RANGES_BYTES_MAX else None

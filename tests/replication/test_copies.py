@@ -69,6 +69,79 @@ def test_changes_of_tags_and_locks_follow(pair: Pair) -> None:
         target.client().put_object_legal_hold(**named, LegalHold={"Status": "OFF"})
 
 
+def test_a_copy_at_another_orcas_has_the_time_of_its_source(pair: Pair) -> None:
+    time = "Fri, 02 Jan 2026 03:04:05 GMT"
+
+    def date(params: dict[str, Any], **_: Any) -> None:
+        params["headers"]["x-amz-orcas-replica-time"] = time
+
+    client, parts = pair.here.client(), {"Bucket": pair.bucket, "Key": "parts"}
+    client.meta.events.register("before-call.s3", date)
+    try:
+        pair.put("whole")
+        pair.put("large", content(2 * MIB))
+    finally:
+        client.meta.events.unregister("before-call.s3", date)
+    upload = client.create_multipart_upload(**parts)["UploadId"]
+    etag = client.upload_part(**parts, UploadId=upload, PartNumber=1, Body=b"x")["ETag"]
+    client.meta.events.register("before-call.s3.CompleteMultipartUpload", date)
+    try:
+        listed = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
+        client.complete_multipart_upload(**parts, UploadId=upload, MultipartUpload=listed)
+    finally:
+        client.meta.events.unregister("before-call.s3.CompleteMultipartUpload", date)
+    pair.replicate(existing=True)
+    assert pair.settled()
+    for key in ("whole", "large", "parts"):
+        there = pair.there_has(key)
+        assert there is not None, key
+        assert there["ResponseMetadata"]["HTTPHeaders"]["last-modified"] == time, key
+
+
+def test_content_that_another_orcas_has_already_is_not_sent(pair: Pair) -> None:
+    body = content(3 * MIB, 1)
+    pair.there.client().put_object(Bucket=pair.bucket, Key="has", Body=body, ChecksumAlgorithm="SHA256")
+    pair.replicate()
+    pair.put("known", body, ChecksumAlgorithm="SHA256", Metadata={"a": "1"}, Tagging="t=1")
+    assert pair.settled()
+    assert pair.sent("PUT") == []
+    assert pair.route()["bytes"] == 0
+    mine, theirs = (contents(target.client(), pair.bucket)["known"] for target in (pair.here, pair.there))
+    assert theirs == mine
+    assert status_of(pair.there, pair.bucket, "known") == "REPLICA"
+    # What it does not have is sent, once.
+    pair.put("other", content(3 * MIB, 2), ChecksumAlgorithm="SHA256")
+    assert pair.settled()
+    assert len(pair.sent("PUT")) == 1
+    assert contents(pair.there.client(), pair.bucket)["other"] == contents(pair.here.client(), pair.bucket)["other"]
+
+
+def test_annotations_follow_at_another_orcas(pair: Pair) -> None:
+    def annotated(client: Any, key: str) -> dict[str, bytes]:
+        named = {"Bucket": pair.bucket, "Key": key}
+        entries = client.list_object_annotations(**named).get("Annotations", [])
+        names = [entry["AnnotationName"] for entry in entries]
+        return {
+            name: client.get_object_annotation(**named, AnnotationName=name)["AnnotationPayload"].read()
+            for name in names
+        }
+
+    pair.replicate()
+    client, named = pair.here.client(), {"Bucket": pair.bucket, "Key": "k"}
+    pair.put("k")
+    for name in ("a", "b"):
+        client.put_object_annotation(**named, AnnotationName=name, AnnotationPayload=name.encode())
+    assert pair.settled()
+    assert annotated(pair.there.client(), "k") == {"a": b"a", "b": b"b"}
+    client.put_object_annotation(**named, AnnotationName="a", AnnotationPayload=b"other")
+    client.delete_object_annotation(**named, AnnotationName="b")
+    client.copy_object(Bucket=pair.bucket, Key="copy", CopySource=named)
+    assert pair.settled()
+    for key in ("k", "copy"):
+        assert annotated(pair.there.client(), key) == annotated(client, key) == {"a": b"other"}
+    assert len([path for method, path in pair.sent("PUT") if path.endswith("/k")]) == 1
+
+
 @pytest.mark.parametrize("markers", [True, False])
 def test_delete_markers_are_copied_if_the_rule_says_so_and_deletions_of_versions_never(
     pair: Pair, markers: bool

@@ -16,10 +16,11 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from orcas.origins.transport import CheckedTransport
+from orcas.replication.known import Place, copy_annotations, put_known
 from orcas.replication.rules import Route, Rules
 from orcas.replication.state import Change
 from orcas.tools.imports.requests import ObjectError, Side, checked_path, is_md5, length_of, path_of
-from orcas.tools.imports.server import ServerSource
+from orcas.tools.imports.server import ASKING, IN_PARTS, ServerSource, checksum_of
 from orcas.tools.imports.target import MARK as IMPORTED
 from orcas.tools.imports.target import Target
 from orcas.tools.objects import KEPT, USER, Listed, Version, listed_versions
@@ -37,6 +38,12 @@ _ENCRYPTION: Final = "x-amz-server-side-encryption"
 _CLASS: Final = b"x-amz-storage-class"
 _LOCKS: Final = ("x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date", "x-amz-object-lock-legal-hold")
 _LOCK_DOCUMENTS: Final = ("retention", "legal-hold")
+# As in the crate s3; only an Orcas takes it.
+_TIME: Final = b"x-amz-orcas-replica-time"
+# What only an Orcas has at this path.
+_HEALTH: Final = "/_orcas/health/live"
+# Content below this is sent at once: to ask first would cost as much.
+_KNOWN_BYTES_MIN: Final = 1 << 20
 
 
 class Copier:
@@ -58,6 +65,7 @@ class Copier:
         self.there: Side = _TargetSide(there, is_target=True)
         self._stop = stop
         self._locks: bool | None = None
+        self._is_orcas: bool | None = None
 
     def close(self) -> None:
         """End the connections to the target, which nobody uses any more."""
@@ -102,15 +110,15 @@ class Copier:
             return "skipped", 0
         if encryption.startswith("aws:kms") and not rule["of_named_keys"]:
             return "skipped", 0
-        attributes = (change.tags or change.lock) and not change.content
-        if careful or attributes:
+        if careful or change.is_of_attributes:
             has, there = self._head(self.there, self.route.to, key)
             if has == http.client.OK and self._is_copy(key, given, there):
-                if not (change.tags or change.lock):
-                    return "present", 0
                 self._update(key, change, given, there)
-                return "updated", 0
-        return "copied", self._send(key, given, rule)
+                return "updated" if change.tags or change.lock or change.notes else "present", 0
+        sent = self._send(key, given, rule)
+        if change.notes:
+            self._annotate(key, given, {})
+        return "copied", sent
 
     def wants(self, key: bytes, rules: Rules) -> bool:
         """Whether a key that the target lacks is to be there."""
@@ -158,11 +166,43 @@ class Copier:
         return bool(etag) and etag == given.get("etag")
 
     def _send(self, key: bytes, given: dict[str, str], rule: ReplicationRule) -> int:
-        version = given.get(_VERSION, "null")
-        entry = Version(key, length_of(given), given.get("etag", "").strip('"'), version, is_marker=False)
+        version, size = given.get(_VERSION, "null"), length_of(given)
+        entry = Version(key, size, given.get("etag", "").strip('"'), version, is_marker=False)
         source = _Source(self._session, rule, self._mark(key, version), locks=self._holds_locks(given))
-        target = _Target(self.there, self.route.to, self._stop)
+        time: Headers = []
+        if "last-modified" in given and self._speaks_to_orcas():
+            time = [(_TIME, given["last-modified"].encode())]
+            checksum = checksum_of(given)
+            is_named = checksum is not None and checksum.algorithm == "sha256" and not IN_PARTS.fullmatch(entry.etag)
+            if checksum is not None and is_named and size >= _KNOWN_BYTES_MIN:
+                headers = [*source.described(self.route.bucket, entry, given), *time]
+                if put_known(*self._places(key, version, {}), size, base64.b64decode(checksum.value), headers):
+                    return 0
+        target = _Target(self.there, self.route.to, self._stop, time)
         return source.copy(self.route.bucket, entry, target).size
+
+    def _speaks_to_orcas(self) -> bool:
+        """Whether the target is an Orcas. Asked once, when there is something to copy."""
+        if self._is_orcas is None:
+            try:
+                self.there.ask("GET", _HEALTH)
+                self._is_orcas = True
+            except ObjectError as error:
+                if error.is_busy and error.status != http.client.NOT_IMPLEMENTED:
+                    raise
+                self._is_orcas = False
+        return self._is_orcas
+
+    def _places(self, key: bytes, version: str, there: dict[str, str]) -> tuple[Place, Place]:
+        """Where a version is here, and the object there."""
+        to = {"versionId": there[_VERSION]} if _VERSION in there else {}
+        here = Place(self.here, path_of(self.route.bucket, key), {"versionId": version})
+        return here, Place(self.there, path_of(self.route.to, key), to)
+
+    def _annotate(self, key: bytes, given: dict[str, str], there: dict[str, str]) -> None:
+        # Others may take a request for an annotation for one for the object itself.
+        if self._speaks_to_orcas():
+            copy_annotations(*self._places(key, given.get(_VERSION, "null"), there))
 
     def _hide(self, key: bytes, rules: Rules) -> str:
         """Bring a delete marker over, if a rule says so and the target has nothing else than copies of what it hides."""
@@ -182,22 +222,23 @@ class Copier:
         return "marked"
 
     def _update(self, key: bytes, change: Change, given: dict[str, str], there: dict[str, str]) -> None:
-        """Bring over tags and locks of a version that the target has."""
-        path, query = path_of(self.route.bucket, key), {"versionId": given.get(_VERSION, "null")}
-        to = {"versionId": there[_VERSION]} if _VERSION in there else {}
+        """Bring over tags, locks and annotations of a version that the target has."""
+        here, place = self._places(key, given.get(_VERSION, "null"), there)
         names = ["tagging"] if change.tags else []
         if change.lock and self._holds_locks(None):
             names += _LOCK_DOCUMENTS
         for name in names:
             try:
-                _, document = self.here.ask("GET", path, query | {name: ""})
+                _, document = self.here.ask("GET", here.path, here.query | {name: ""})
             except ObjectError as error:
                 if error.status == http.client.NOT_FOUND:
                     continue
                 raise
             digest = base64.b64encode(hashlib.md5(document, usedforsecurity=False).digest())
             headers: Headers = [(b"content-md5", digest), (b"content-type", b"application/xml")]
-            self.there.ask("PUT", path_of(self.route.to, key), to | {name: ""}, document, headers)
+            self.there.ask("PUT", place.path, place.query | {name: ""}, document, headers)
+        if change.notes:
+            self._annotate(key, given, there)
 
     def _holds_locks(self, given: dict[str, str] | None) -> bool:
         """Whether the bucket of the target can lock objects. Asked once, when there is something to lock."""
@@ -217,7 +258,7 @@ class Copier:
     def _head(self, side: Side, bucket: str, key: bytes, version: str = "") -> tuple[int, dict[str, str]]:
         """Status and headers, of what there is or of what says that there is nothing."""
         query = f"versionId={version}" if version else ""
-        with side.session.request("HEAD", path_of(bucket, key), query) as answer:
+        with side.session.request("HEAD", path_of(bucket, key), query, extra=ASKING) as answer:
             answer.read()
             # A delete marker that is named is 405.
             if answer.status == http.client.METHOD_NOT_ALLOWED and version:
@@ -244,6 +285,10 @@ class _Source(ServerSource):
         self._mark = mark
         self._with_locks = locks
 
+    def described(self, bucket: str, entry: Listed, given: dict[str, str]) -> Headers:
+        """The headers with which an object is stored."""
+        return self._described(bucket, entry, given)[0]
+
     def _described(self, bucket: str, entry: Listed, given: dict[str, str]) -> tuple[Headers, tuple[str, ...]]:
         kept, not_kept = super()._described(bucket, entry, given)
         rule = self._rule
@@ -265,9 +310,11 @@ class _Source(ServerSource):
 class _Target(Target):
     """The bucket of a target, whose answers are compared with what was sent."""
 
-    def __init__(self, side: Side, bucket: str, stop: threading.Event) -> None:
+    def __init__(self, side: Side, bucket: str, stop: threading.Event, headers: Headers) -> None:
         super().__init__(side.session, bucket, b"", stop)
         self.side = side
+        # With what makes the object, in one request or in parts.
+        self._condition = headers
 
     def put(self, key: bytes, body: bytes | Body, headers: Headers, etag: str = "") -> None:
         """As of `Target`.

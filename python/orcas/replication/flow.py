@@ -284,7 +284,9 @@ class Flow(threading.Thread):
         self._walks_failed = 0
         self._note_answer()
         changes = {
-            difference.key: Change(content=not difference.is_gone, marker=difference.is_gone)
+            difference.key: Change(
+                content=not difference.is_gone, notes=not difference.is_gone, marker=difference.is_gone
+            )
             for difference in page.differences
             if rules.may_apply(difference.key) and (walk.everything or not difference.is_gone)
         }
@@ -459,13 +461,15 @@ def _merged(found: Sequence[tuple[bytes, str, str, int, int]], rules: Rules) -> 
 def _change_of(name: str, version: str) -> Change | None:
     """None for what is not copied: removals of versions, and whatever lifecycle rules do."""
     if name.startswith("ObjectCreated:"):
-        return Change(version, content=True)
+        return Change(version, content=True, notes=name == "ObjectCreated:Copy")
     if name == "ObjectRemoved:DeleteMarkerCreated":
         return Change(version, marker=True)
     if name.startswith("ObjectTagging:"):
         return Change(version, tags=True)
     if name == "ObjectRetention:Put":
         return Change(version, lock=True)
+    if name.startswith("ObjectAnnotation:"):
+        return Change(version, notes=True)
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,21 +26,31 @@ log = logging.getLogger("orcas.replication")
 
 @dataclass(slots=True)
 class Change:
-    """What is to be brought over of a key. `version`: the one that was stored, or whose attributes were changed."""
+    """What is to be brought over of a key. `version`: the one that was stored, or whose attributes were changed.
+
+    `notes`: annotations, which a new version has only if it is a copy.
+    """
 
     version: str = ""
     content: bool = False
     tags: bool = False
     lock: bool = False
+    notes: bool = False
     marker: bool = False
+
+    @property
+    def is_of_attributes(self) -> bool:
+        """Whether it leaves the content as it was."""
+        return (self.tags or self.lock or self.notes) and not self.content
 
     def after(self, earlier: Change | None) -> Change:
         """This change and one that came before it, as one."""
         if earlier is None or self.content or self.marker:
             return self
+        notes = self.notes or earlier.notes
         if earlier.content or earlier.marker:
-            return earlier
-        return Change(self.version, tags=self.tags or earlier.tags, lock=self.lock or earlier.lock)
+            return replace(earlier, notes=notes)
+        return Change(self.version, tags=self.tags or earlier.tags, lock=self.lock or earlier.lock, notes=notes)
 
 
 @dataclass(slots=True)

@@ -41,6 +41,7 @@ pub fn put(handle: &Handle, bucket: &Bucket, key: Bytes, bytes: Bytes) -> Intent
     Intent::PutObject(Box::new(PutObject {
         bucket: bucket.id,
         key,
+        modified_ms: None,
         precondition: Precondition::default(),
         size: bytes.len() as u64,
         md5: Md5Hasher::digest(&bytes),

@@ -28,6 +28,7 @@ impl Builder {
         let put = PutObject {
             bucket: bucket.id,
             key: key.into(),
+            modified_ms: None,
             precondition: Default::default(),
             size: bytes.len() as u64,
             md5: Md5Hasher::digest(&bytes),

@@ -72,6 +72,7 @@ fn put(stepper: &mut Stepper, bucket: &Bucket, key: &str, bytes: &[u8]) {
     let put = PutObject {
         bucket: bucket.id,
         key: Bytes::copy_from_slice(key.as_bytes()),
+        modified_ms: None,
         precondition: Precondition::default(),
         size: bytes.len() as u64,
         md5: Md5Hasher::digest(bytes),

@@ -354,6 +354,7 @@ impl Builder {
         self.submit(Intent::PutObject(Box::new(PutObject {
             bucket: bucket.id,
             key: Bytes::copy_from_slice(key.as_bytes()),
+            modified_ms: None,
             precondition: Precondition::default(),
             size: bytes.len() as u64,
             md5: Md5Hasher::digest(&bytes),
@@ -402,6 +403,7 @@ impl Builder {
             source_conditions: SourceConditions::default(),
             bucket: to.id,
             key: key.into(),
+            modified_ms: None,
             precondition: Precondition::default(),
             headers: Default::default(),
             attributes: Default::default(),
@@ -477,6 +479,7 @@ impl Builder {
             checksum_type: None,
             checksum: None,
             size: None,
+            modified_ms: None,
             precondition: Precondition::default(),
         })));
         self.objects.insert(name_of(bucket, key), bytes);

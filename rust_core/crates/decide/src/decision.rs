@@ -27,6 +27,11 @@ impl Context {
         id[8..].copy_from_slice(&hasher.finalize().as_bytes()[..8]);
         VersionId::Named(id)
     }
+
+    /// The time of a new version: that of a replica, unless it is ahead of the clock, or now.
+    pub fn time_of(&self, replica_ms: Option<u64>) -> u64 {
+        replica_ms.map_or(self.now_ms, |ms| ms.min(self.now_ms))
+    }
 }
 
 /// An outcome with the records that make it true, in the order of their sequences.

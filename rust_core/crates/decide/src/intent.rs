@@ -227,6 +227,8 @@ pub enum ChunkPlace {
 pub struct PutObject {
     pub bucket: BucketId,
     pub key: Bytes,
+    /// The time of a replica, which is never ahead of the clock; `None` for now. So it is in `Copy` and `Complete`.
+    pub modified_ms: Option<u64>,
     pub precondition: Precondition,
     pub size: u64,
     pub md5: [u8; 16],
@@ -268,6 +270,7 @@ pub struct Copy {
     pub source_conditions: SourceConditions,
     pub bucket: BucketId,
     pub key: Bytes,
+    pub modified_ms: Option<u64>,
     pub precondition: Precondition,
     pub headers: CopyHeaders,
     pub attributes: CopyAttributes,
@@ -458,5 +461,6 @@ pub struct Complete {
     pub checksum_type: Option<ChecksumType>,
     /// Size of the whole object as the client expects it, bytes.
     pub size: Option<u64>,
+    pub modified_ms: Option<u64>,
     pub precondition: Precondition,
 }

@@ -56,6 +56,7 @@ fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent 
     Intent::PutObject(Box::new(PutObject {
         bucket: BUCKET,
         key: key.into(),
+        modified_ms: None,
         precondition,
         size,
         md5: [size as u8; 16],
@@ -135,6 +136,7 @@ fn copy(from: &'static str, to: &'static str, headers: Option<ObjectHeaders>) ->
         source_conditions: SourceConditions::default(),
         bucket: BUCKET,
         key: to.into(),
+        modified_ms: None,
         precondition: Precondition::default(),
         headers: headers.map_or_else(CopyHeaders::default, |headers| CopyHeaders::Replace(Box::new(headers))),
         attributes: Default::default(),

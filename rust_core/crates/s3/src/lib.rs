@@ -25,5 +25,5 @@ pub use errors::{ErrorCode, Named, S3Error};
 pub use objects::{annotations, attributes, checksums, metadata, object_lock, restore, tags, versions};
 pub use requests::operations::{self, Operation, RequestClass};
 pub use requests::target::{self, Target};
-pub use requests::{conditions, extensions, query, range, resolve, stored_headers, support};
+pub use requests::{conditions, extensions, query, range, replicas, resolve, stored_headers, support};
 pub use responses::{format, header_block, headers};

@@ -20,6 +20,7 @@ fn put_of(body: &Payload, stored: Body, encryption: Option<Encryption>) -> PutOb
     PutObject {
         bucket: BucketId(0),
         key: Bytes::new(),
+        modified_ms: None,
         precondition: Default::default(),
         size: body.bytes.len() as u64,
         md5: body.md5,
@@ -134,6 +135,7 @@ impl Run {
                     source_conditions: SourceConditions::default(),
                     bucket,
                     key,
+                    modified_ms: None,
                     precondition,
                     headers: match headers {
                         None => CopyHeaders::default(),
@@ -210,6 +212,7 @@ impl Run {
                 checksum_type: None,
                 checksum: None,
                 size: None,
+                modified_ms: None,
                 precondition,
             })),
             _ => unreachable!("not about an upload: {op:?}"),

@@ -195,7 +195,7 @@ pub(crate) fn complete(view: &dyn View, context: &Context, complete: Complete) -
         key: complete.key,
         version_id: versions::new_id(&bucket, context, draft.next_sequence()),
         delete_marker: false,
-        modified_ms: context.now_ms,
+        modified_ms: context.time_of(complete.modified_ms),
         size,
         etag,
         sha256: None,

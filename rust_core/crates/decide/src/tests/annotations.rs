@@ -171,6 +171,7 @@ fn a_copy_takes_them_if_it_is_told_to() {
             source_conditions: SourceConditions::default(),
             bucket: BUCKET,
             key: "copy".into(),
+            modified_ms: None,
             precondition: Precondition::default(),
             headers: CopyHeaders::default(),
             attributes: CopyAttributes { annotations: annotated, ..CopyAttributes::default() },

@@ -201,6 +201,7 @@ fn a_deleted_bucket_is_no_source_although_a_fork_shows_its_objects() {
             source_conditions: SourceConditions { kind, ..SourceConditions::default() },
             bucket: fork,
             key: "b".into(),
+            modified_ms: None,
             precondition: Precondition::default(),
             headers: CopyHeaders::default(),
             attributes: CopyAttributes::default(),

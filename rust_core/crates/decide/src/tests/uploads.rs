@@ -57,6 +57,7 @@ impl Multipart {
             checksum_type: None,
             checksum: None,
             size: None,
+            modified_ms: None,
             precondition: Precondition::default(),
         }
     }

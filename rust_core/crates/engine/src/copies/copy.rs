@@ -217,6 +217,7 @@ impl Handle {
         let put = PutObject {
             bucket: copy.bucket,
             key: copy.key.clone(),
+            modified_ms: None,
             precondition: copy.precondition.clone(),
             size: version.size,
             md5: again.md5,

@@ -15,6 +15,10 @@ use orcas_record::{
     self as record, Bucket, BucketId, BucketRole, Cause, DocumentKind, Record, Version, VersionId, Versioning,
 };
 
+/// A version that is this much older than its event is a replica with the time of its source: no event waits for so long.
+/// After a crash, events are compared with those before them.
+const OLD_MS: u64 = 15 * 60 * 1_000;
+
 #[derive(Default)]
 pub(super) struct Source {
     buckets: HashMap<BucketId, Arc<Bucket>>,
@@ -116,7 +120,7 @@ impl Source {
                     }
                 } else if let Some(bucket) = self.of_object(version.bucket) {
                     match (version.delete_marker, bucket.versioning) {
-                        (false, _) => made.stored(ChangeKind::Stored, bucket, version, version.modified_ms),
+                        (false, _) => made.stored(ChangeKind::Stored, bucket, version, time_of(version, now_ms)),
                         // It hides the object of a lower layer, which clients see as gone.
                         (true, Versioning::Unversioned) => {
                             made.removed(ChangeKind::Removed, bucket, &version.key, version.version_id);
@@ -127,7 +131,7 @@ impl Source {
             }
             Record::CompleteUpload { version, .. } => {
                 if let Some(bucket) = self.of_object(version.bucket) {
-                    made.stored(ChangeKind::Completed, bucket, version, version.modified_ms);
+                    made.stored(ChangeKind::Completed, bucket, version, time_of(version, now_ms));
                 }
             }
             Record::MoveVersion { from_bucket, from_key, version } => {
@@ -213,6 +217,12 @@ impl Source {
         }
         Some(bucket)
     }
+}
+
+/// When a version was stored. A replica has the time of its source, so one that is old says nothing about that.
+fn time_of(version: &Version, now_ms: u64) -> u64 {
+    let is_old = version.modified_ms < now_ms.saturating_sub(OLD_MS);
+    if is_old { now_ms } else { version.modified_ms }
 }
 
 /// The changes of one record.

@@ -193,6 +193,7 @@ impl Steps {
         PutObject {
             bucket: bucket.id,
             key: Bytes::copy_from_slice(key.as_bytes()),
+            modified_ms: None,
             precondition: Precondition::default(),
             size: bytes.len() as u64,
             md5: Md5Hasher::digest(bytes),

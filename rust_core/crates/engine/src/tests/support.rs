@@ -200,6 +200,7 @@ impl Store {
         PutObject {
             bucket: bucket.id,
             key: Bytes::copy_from_slice(key.as_bytes()),
+            modified_ms: None,
             precondition: Precondition::default(),
             size: bytes.len() as u64,
             md5: Md5Hasher::digest(bytes),
@@ -336,6 +337,7 @@ impl Store {
             checksum_type: None,
             checksum: None,
             size: None,
+            modified_ms: None,
             precondition: Precondition::default(),
         };
         match self.handle().execute(Intent::CompleteUpload(Box::new(complete)))? {

@@ -49,6 +49,7 @@ pub fn put_of(bucket: &Bucket, key: Bytes, bytes: &[u8], body: Body) -> PutObjec
     PutObject {
         bucket: bucket.id,
         key,
+        modified_ms: None,
         precondition: Precondition::default(),
         size: bytes.len() as u64,
         md5: Md5Hasher::digest(bytes),
@@ -228,6 +229,7 @@ impl Client {
             source_conditions: Default::default(),
             bucket: self.bucket.id,
             key: to.clone(),
+            modified_ms: None,
             precondition: Precondition::default(),
             headers: CopyHeaders::Replace(Box::default()),
             attributes: Default::default(),
@@ -295,6 +297,7 @@ impl Client {
             checksum_type: None,
             checksum: None,
             size: None,
+            modified_ms: None,
             precondition: Precondition::default(),
         })))
     }

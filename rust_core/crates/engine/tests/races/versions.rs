@@ -293,6 +293,7 @@ impl Client {
                 Intent::PutObject(Box::new(PutObject {
                     bucket,
                     key,
+                    modified_ms: None,
                     precondition: precondition(*condition),
                     size: bytes.len() as u64,
                     md5: Md5Hasher::digest(bytes),

@@ -228,6 +228,7 @@ fn headers_need_actions_of_their_own() {
         ("POST", "/box/x?uploads", "x-amz-tagging", "a=1", "s3:PutObjectTagging"),
         ("PUT", "/box/x", "x-amz-meta-orcas-replica", "1/b v p", "s3:ReplicateObject"),
         ("POST", "/box/x?uploads", "x-amz-meta-orcas-replica", "1/b v p", "s3:ReplicateObject"),
+        ("PUT", "/box/x", "x-amz-orcas-replica-time", "Fri, 02 Jan 2026 03:04:05 GMT", "s3:ReplicateObject"),
         ("DELETE", "/box/x", "x-amz-bypass-governance-retention", "true", "s3:BypassGovernanceRetention"),
         ("PUT", "/new", "x-amz-bucket-object-lock-enabled", "true", "s3:PutBucketObjectLockConfiguration"),
     ] {

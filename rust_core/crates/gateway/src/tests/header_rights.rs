@@ -21,6 +21,7 @@ fn value(header: &str) -> &'static str {
         "x-amz-object-ownership" => "BucketOwnerPreferred",
         "x-amz-bypass-governance-retention" | "x-amz-bucket-object-lock-enabled" => "true",
         "x-amz-orcas-durability" => "interval",
+        "x-amz-orcas-replica-time" => "Fri, 02 Jan 2026 03:04:05 GMT",
         _ => r#"uri="http://acs.amazonaws.com/groups/global/AllUsers""#,
     }
 }
@@ -49,6 +50,8 @@ fn request(operation: Operation) -> (&'static str, String, Vec<(&'static str, St
     };
     let query = subresource.map(|name| format!("?{name}")).unwrap_or_default();
     let query = parameter.map(|name| format!("{query}&{name}=x")).unwrap_or(query);
+    // Its parameter is not in its row.
+    let query = if operation == Operation::CompleteMultipartUpload { "?uploadId=x".to_owned() } else { query };
     let mut headers = Vec::new();
     if permissions.iter().any(|it| it.subject == Subject::Source) {
         headers.push(("x-amz-copy-source", "box/k".to_owned()));

@@ -132,6 +132,38 @@ fn who_has_the_bytes_need_not_send_them() {
 }
 
 #[test]
+fn a_replica_has_the_time_of_its_source() {
+    const TIME: (&str, &str) = ("x-amz-orcas-replica-time", "Fri, 02 Jan 2026 03:04:05 GMT");
+    let fixture = Fixture::new();
+    fixture.call("PUT", "/bucket", &[], b"");
+    let content = noise(100_000);
+    assert_eq!(fixture.call("PUT", "/bucket/put", &[TIME], &content).status, 200);
+    let (token, answer) = fixture.challenged("bucket/instant", &content);
+    let headers = [(CHALLENGE, token.as_str()), (ANSWER, answer.as_str()), TIME];
+    assert_eq!(fixture.instant("bucket/instant", &content, &headers).status, 200);
+    let made = text(&fixture.call("POST", "/bucket/parts?uploads", &[], b""));
+    let upload = element(&made, "UploadId").unwrap();
+    let part = fixture.call("PUT", &format!("/bucket/parts?partNumber=1&uploadId={upload}"), &[], &content);
+    let etag = header(&part, "etag").unwrap();
+    let list = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part></CompleteMultipartUpload>"
+    );
+    let complete = fixture.call("POST", &format!("/bucket/parts?uploadId={upload}"), &[TIME], list.as_bytes());
+    assert_eq!(complete.status, 200, "{}", text(&complete));
+    for key in ["put", "instant", "parts"] {
+        let found = fixture.call("HEAD", &format!("/bucket/{key}"), &[], b"");
+        assert_eq!(header(&found, "last-modified"), Some(TIME.1), "{key}");
+    }
+    // A clock there that is ahead of this one.
+    let late = [(TIME.0, "Fri, 02 Jan 2099 03:04:05 GMT")];
+    assert_eq!(fixture.call("PUT", "/bucket/late", &late, b"x").status, 200);
+    let found = fixture.call("HEAD", "/bucket/late", &[], b"");
+    assert!(header(&found, "last-modified").is_some_and(|time| !time.contains("2099")));
+    let wrong = fixture.call("PUT", "/bucket/wrong", &[(TIME.0, "yesterday")], b"x");
+    assert_eq!((wrong.status, code(&wrong).as_str()), (400, "InvalidArgument"));
+}
+
+#[test]
 fn nothing_comes_of_a_wrong_answer() {
     let fixture = Fixture::new();
     fixture.call("PUT", "/bucket", &[], b"");

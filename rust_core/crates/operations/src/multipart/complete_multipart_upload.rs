@@ -22,7 +22,9 @@ use orcas_requests::storage_plan::check_upload_key;
 use orcas_responses::response::{HeaderBlock, Response};
 use orcas_s3::checksums::CompleteChecksum;
 use orcas_s3::conditions::WriteCondition;
+use orcas_s3::extensions::OF_A_COMPLETION;
 use orcas_s3::metadata::multipart_object_size;
+use orcas_s3::replicas::replica_time_ms;
 use orcas_s3::support::{OF_A_PART, Understood};
 use orcas_s3::versions::version_name;
 use orcas_s3::xml::{requests, results};
@@ -36,6 +38,8 @@ pub struct CompleteMultipartUpload {
     checksum: CompleteChecksum,
     /// Bytes of the whole object as the client expects it.
     size: Option<u64>,
+    /// The time of a replica.
+    modified_ms: Option<u64>,
     /// The address under which the client knows the object.
     location: String,
     /// Numbers and MD5s of the parts, once the list is read.
@@ -45,7 +49,8 @@ pub struct CompleteMultipartUpload {
 }
 
 impl Operation for CompleteMultipartUpload {
-    const UNDERSTOOD: Understood = Understood { attributes: OF_A_PART, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood =
+        Understood { attributes: OF_A_PART, extensions: OF_A_COMPLETION, ..Understood::NOTHING };
 
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         let (bucket, key) = context.object()?;
@@ -59,6 +64,7 @@ impl Operation for CompleteMultipartUpload {
             condition: WriteCondition::of_write(headers)?,
             checksum: CompleteChecksum::parse(headers)?,
             size: multipart_object_size(headers)?,
+            modified_ms: replica_time_ms(headers)?,
             listed: OnceLock::new(),
             sent_key: sent_key(context)?,
             is_sigv4: context.is_sigv4(),
@@ -153,6 +159,7 @@ impl CompleteMultipartUpload {
             checksum_type: self.checksum.kind,
             checksum: self.checksum.value.map(expected),
             size: self.size,
+            modified_ms: self.modified_ms,
             precondition: precondition(&self.condition),
         })))
     }

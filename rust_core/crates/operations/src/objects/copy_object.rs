@@ -128,6 +128,7 @@ impl CopyObject {
             source_conditions: source.decided(SourceKind::Copy),
             bucket: bucket.id,
             key: key.clone(),
+            modified_ms: None,
             precondition: precondition(condition),
             headers: headers.clone(),
             attributes: attributes.clone(),

@@ -35,6 +35,7 @@ use orcas_s3::extensions::{
 };
 use orcas_s3::headers::uploaded;
 use orcas_s3::metadata::{ObjectHeaders as Sent, UPLOAD_LEN_MAX};
+use orcas_s3::replicas::replica_time_ms;
 use orcas_s3::support::{OF_AN_OBJECT, Understood};
 use orcas_s3::versions::version_name;
 use orcas_s3::xml::results;
@@ -59,6 +60,8 @@ pub struct InstantUpload {
     /// Bytes.
     size: u64,
     sha256: [u8; 32],
+    /// The time of a replica.
+    modified_ms: Option<u64>,
     proof: Option<Proof>,
 }
 
@@ -123,6 +126,7 @@ impl InstantUpload {
             headers: stored(Sent::parse(headers)?),
             size: size(headers)?,
             sha256: sha256(headers)?,
+            modified_ms: replica_time_ms(headers)?,
             proof,
         })
     }
@@ -174,6 +178,7 @@ impl InstantUpload {
             source_conditions: SourceConditions { kind: SourceKind::Found, ..SourceConditions::default() },
             bucket: self.bucket.id,
             key: self.key.clone(),
+            modified_ms: self.modified_ms,
             precondition: precondition(&self.condition),
             headers: CopyHeaders::Replace(Box::new(headers)),
             attributes: self.copy_attributes(encryption),

@@ -57,8 +57,8 @@ impl PostObject {
         let location = String::from_utf8_lossy(&address).into_owned();
         let action = SuccessAction::of(form);
         let condition = WriteCondition::Always;
-        let (offset, is_sigv4) = (None, context.is_sigv4());
-        let put = PutObject { bucket, key, condition, headers, attributes, chosen, offset, is_sigv4 };
+        let (offset, modified_ms, is_sigv4) = (None, None, context.is_sigv4());
+        let put = PutObject { bucket, key, condition, headers, attributes, chosen, offset, modified_ms, is_sigv4 };
         Ok(Self { put, frame, action, location })
     }
 }

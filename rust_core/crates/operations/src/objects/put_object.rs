@@ -23,7 +23,8 @@ use orcas_responses::response::{HeaderBlock, Response};
 use orcas_s3::Named;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::headers::uploaded;
-use orcas_s3::metadata::{OF_AN_APPEND, ObjectHeaders as Sent, write_offset};
+use orcas_s3::metadata::{ObjectHeaders as Sent, write_offset};
+use orcas_s3::replicas::{OF_A_PUT, replica_time_ms};
 use orcas_s3::support::{OF_AN_OBJECT, Understood};
 use orcas_s3::versions::version_name;
 use orcas_s3::{ErrorCode, S3Error};
@@ -39,6 +40,8 @@ pub struct PutObject {
     pub(super) chosen: Chosen,
     /// `x-amz-write-offset-bytes`: the body is added at the end of the object, which has this size, in bytes.
     pub(super) offset: Option<u64>,
+    /// The time of a replica.
+    pub(super) modified_ms: Option<u64>,
     /// The request is signed with version 4.
     pub(super) is_sigv4: bool,
 }
@@ -68,8 +71,7 @@ impl PutObject {
 }
 
 impl Operation for PutObject {
-    const UNDERSTOOD: Understood =
-        Understood { attributes: OF_AN_OBJECT, extensions: OF_AN_APPEND, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood = Understood { attributes: OF_AN_OBJECT, extensions: OF_A_PUT, ..Understood::NOTHING };
 
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         let (bucket, key) = context.object()?;
@@ -90,8 +92,8 @@ impl Operation for PutObject {
                 return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
             }
         }
-        let is_sigv4 = context.is_sigv4();
-        Ok(Self { bucket, key, condition, headers, attributes, chosen, offset, is_sigv4 })
+        let (modified_ms, is_sigv4) = (replica_time_ms(context.headers())?, context.is_sigv4());
+        Ok(Self { bucket, key, condition, headers, attributes, chosen, offset, modified_ms, is_sigv4 })
     }
 
     fn body(&self, context: &RequestContext<'_>) -> Result<BodyPlan, Problem> {
@@ -135,6 +137,7 @@ impl Upload for PutObject {
         let put = decide::PutObject {
             bucket: self.bucket.id,
             key: self.key.clone(),
+            modified_ms: self.modified_ms,
             precondition: precondition(&self.condition),
             size,
             md5,

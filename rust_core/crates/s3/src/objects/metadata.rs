@@ -37,7 +37,6 @@ pub const OTHER_STORAGE_CLASSES: [&str; 7] =
 
 /// The header that makes a PutObject an object append.
 pub const WRITE_OFFSET: &str = "x-amz-write-offset-bytes";
-pub const OF_AN_APPEND: &[&str] = &[WRITE_OFFSET];
 
 /// User metadata: names as bytes, and values as text in UTF-8.
 pub type UserMetadata = Vec<(Vec<u8>, Vec<u8>)>;

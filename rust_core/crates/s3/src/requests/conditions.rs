@@ -333,7 +333,7 @@ pub(crate) fn parse_size(value: &[u8]) -> Option<u64> {
 }
 
 /// Seconds since the epoch of an HTTP date in any of its three forms; `None` when malformed, which RFC 9110 ignores.
-fn parse_http_date(value: &[u8]) -> Option<i64> {
+pub(crate) fn parse_http_date(value: &[u8]) -> Option<i64> {
     let time = httpdate::parse_http_date(std::str::from_utf8(value).ok()?.trim()).ok()?;
     i64::try_from(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()).ok()
 }

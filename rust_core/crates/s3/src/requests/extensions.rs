@@ -19,8 +19,13 @@ pub const INSTANT_SHA256: &str = "x-amz-orcas-instant-sha256";
 pub const INSTANT_CHALLENGE: &str = "x-amz-orcas-instant-challenge";
 pub const INSTANT_ANSWER: &str = "x-amz-orcas-instant-answer";
 
+/// When the object was stored that a replica is copied from, as its `Last-Modified` says.
+pub const REPLICA_TIME: &str = "x-amz-orcas-replica-time";
+
 pub const OF_A_BUCKET: &[&str] = &[CHUNK_SIZE, DURABILITY, REF_LEVEL, CHUNKING, KEEP_SHA256];
-pub const OF_AN_INSTANT_UPLOAD: &[&str] = &[INSTANT_SIZE, INSTANT_SHA256, INSTANT_CHALLENGE, INSTANT_ANSWER];
+pub const OF_A_COMPLETION: &[&str] = &[REPLICA_TIME];
+pub const OF_AN_INSTANT_UPLOAD: &[&str] =
+    &[INSTANT_SIZE, INSTANT_SHA256, INSTANT_CHALLENGE, INSTANT_ANSWER, REPLICA_TIME];
 
 /// The one value of a header of an extension; a repeated one is refused.
 pub fn single<'a>(headers: &Headers<'a>, name: &'static str) -> Result<Option<&'a [u8]>, S3Error> {

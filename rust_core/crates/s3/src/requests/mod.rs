@@ -6,6 +6,7 @@ pub mod extensions;
 pub mod operations;
 pub mod query;
 pub mod range;
+pub mod replicas;
 pub mod resolve;
 pub mod stored_headers;
 pub mod support;

@@ -2,7 +2,7 @@
 //! whichever operation takes it. One list, so that a new operation cannot forget one. Fields of a form and the document of
 //! a body count as the headers that they stand for.
 
-use super::extensions::{CHUNK_SIZE, CHUNKING, DURABILITY, KEEP_SHA256, REF_LEVEL};
+use super::extensions::{CHUNK_SIZE, CHUNKING, DURABILITY, KEEP_SHA256, REF_LEVEL, REPLICA_TIME};
 use super::operations::{Operation, Subject, manages_permissions};
 use super::support::may_give_by_acl;
 use crate::objects::object_lock::{HOLD, MODE, UNTIL, asks_to_bypass};
@@ -22,6 +22,7 @@ pub fn actions_of(name: &[u8], of_bucket: bool) -> &'static [&'static str] {
         b"tagging" if of_bucket => &["s3:TagResource"],
         b"tagging" => &["s3:PutObjectTagging"],
         b"meta-orcas-replica" if !of_bucket => &["s3:ReplicateObject"],
+        _ if name == REPLICA_TIME.as_bytes() && !of_bucket => &["s3:ReplicateObject"],
         b"acl" | b"grant-full-control" | b"grant-read" | b"grant-read-acp" | b"grant-write" | b"grant-write-acp" => {
             if of_bucket {
                 &["s3:PutBucketAcl"]
@@ -69,7 +70,7 @@ impl Operation {
             // A new bucket is private anyway. On S3, an object that is to be private needs the action nevertheless.
             ["s3:PutBucketAcl"] if !may_give_by_acl(headers) => &[],
             // Metadata, which every operation takes that stores an object.
-            actions @ ["s3:ReplicateObject"] => actions,
+            actions @ ["s3:ReplicateObject"] if name.starts_with(b"x-amz-meta-") => actions,
             actions if counts(name) => actions,
             _ => &[],
         };

@@ -258,9 +258,10 @@ fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::metadata::{OF_AN_APPEND, WRITE_OFFSET};
+    use crate::objects::metadata::WRITE_OFFSET;
     use crate::requests::conditions::OF_A_DELETION;
     use crate::requests::extensions;
+    use crate::requests::replicas::OF_A_PUT;
 
     const VERSIONS: Understood = Understood { version_id: true, ..Understood::NOTHING };
 
@@ -312,7 +313,9 @@ mod tests {
             (of(extensions::OF_A_BUCKET), "x-amz-orcas-chunksize", false),
             (of(OF_A_DELETION), "x-amz-if-match-size", true),
             (of(OF_A_DELETION), WRITE_OFFSET, false),
-            (of(OF_AN_APPEND), WRITE_OFFSET, true),
+            (of(OF_A_PUT), WRITE_OFFSET, true),
+            (of(extensions::OF_A_COMPLETION), extensions::REPLICA_TIME, true),
+            (of(extensions::OF_A_COMPLETION), WRITE_OFFSET, false),
         ] {
             let verdict = check(understood, "", name, "1");
             assert_eq!(verdict, if allowed { Ok(()) } else { Err(ErrorCode::NotImplemented) }, "{understood:?} {name}");

@@ -280,6 +280,7 @@ fn copy(store: &Store, from: (&Bucket, &str), to: (&Bucket, &str)) {
         source_conditions: Default::default(),
         bucket: to.0.id,
         key: key(to.1),
+        modified_ms: None,
         precondition: Precondition::default(),
         headers: Default::default(),
         attributes: Default::default(),

@@ -14,7 +14,7 @@ use super::steps::Steps;
 use super::support::{Store, noise};
 use crate::{EngineOptions, ReclaimLimits, Step};
 use orcas_base::error::Error;
-use orcas_decide::{BucketChange, Intent, Precondition};
+use orcas_decide::{BucketChange, Intent, Outcome, Precondition, PutObject};
 use orcas_fs::{FileSystem, Open};
 use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::{Bucket, Durability, Versioning};
@@ -93,6 +93,20 @@ fn every_change_is_an_event_in_order_also_after_a_restart() {
     assert_eq!(read(&store.handle(), JournalCursor::After(middle)).0, changes[5..]);
     let time_ms = changes[7].time_ms;
     assert_eq!(read(&store.handle(), JournalCursor::Since(time_ms)).0.last(), changes.last());
+}
+
+#[test]
+fn the_event_of_a_replica_has_the_time_at_which_it_came() {
+    let mut store = Store::with(|options| options.events = EVENTS);
+    let bucket = store.bucket("b");
+    store.put(&bucket, "before", b"1").unwrap();
+    let put = PutObject { modified_ms: Some(1_000), ..store.small_put(&bucket, "replica", b"2") };
+    let outcome = store.handle().execute(Intent::PutObject(Box::new(put))).unwrap();
+    assert!(matches!(outcome, Outcome::Put(put) if put.modified_ms == 1_000));
+    store.reopen();
+    let (changes, _) = read(&store.handle(), JournalCursor::Oldest);
+    assert_eq!(changes.len(), 3);
+    assert!(changes.is_sorted_by_key(|change| change.time_ms), "{changes:?}");
 }
 
 #[test]

@@ -158,6 +158,7 @@ impl World {
             source_conditions: Default::default(),
             bucket: self.bucket(to).id,
             key: key.clone().into(),
+            modified_ms: None,
             precondition: Default::default(),
             headers: CopyHeaders::Replace(Box::default()),
             attributes: CopyAttributes::default(),

@@ -34,6 +34,7 @@ fn copy_of(bucket: &Bucket, from: &str, to: &str, attributes: CopyAttributes) ->
         source_conditions: SourceConditions::default(),
         bucket: bucket.id,
         key: key(to),
+        modified_ms: None,
         precondition: Precondition::default(),
         headers: CopyHeaders::default(),
         attributes,

@@ -24,6 +24,7 @@ pub fn copy(from: &Bucket, source: &'static str, to: &Bucket) -> CopyRequest {
             source_conditions: SourceConditions::default(),
             bucket: to.id,
             key: "copy".into(),
+            modified_ms: None,
             precondition: Precondition::default(),
             headers: Default::default(),
             attributes: Default::default(),

@@ -75,6 +75,7 @@ fn room_is_that_of_the_bucket_and_of_its_owner() {
         source_conditions: Default::default(),
         bucket: other.id,
         key: "copy".into(),
+        modified_ms: None,
         precondition: Precondition::default(),
         headers: CopyHeaders::default(),
         attributes: CopyAttributes::default(),

@@ -349,6 +349,7 @@ impl Run {
                 checksum: None,
                 checksum_type: None,
                 size: None,
+                modified_ms: None,
                 precondition: Precondition::default(),
             })))
         });
@@ -420,6 +421,7 @@ fn copy(bucket: &Bucket, key: &'static str, to: &Bucket, to_key: &'static str) -
         source_conditions: Default::default(),
         bucket: to.id,
         key: to_key.into(),
+        modified_ms: None,
         precondition: Precondition::default(),
         headers: CopyHeaders::default(),
         attributes: CopyAttributes::default(),

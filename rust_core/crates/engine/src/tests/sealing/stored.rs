@@ -77,6 +77,7 @@ impl Store {
             source_conditions: SourceConditions::default(),
             bucket: bucket.id,
             key: key(to),
+            modified_ms: None,
             precondition: Precondition::default(),
             headers: CopyHeaders::default(),
             attributes: CopyAttributes::default(),

@@ -170,6 +170,7 @@ fn a_power_cut_leaves_every_upload_sealed_or_as_it_was() {
                 checksum_type: None,
                 checksum: None,
                 size: None,
+                modified_ms: None,
                 precondition: Precondition::default(),
             };
             steps.run(Intent::CompleteUpload(Box::new(complete))).unwrap();

@@ -11,7 +11,8 @@ from typing import Final
 
 import pytest
 from tests.fixtures.clients import executable, variables_of
-from tests.fixtures.targets import Target
+from tests.fixtures.targets import Target, refusal, running
+from tests.replication.conftest import add_target, admin
 
 pytestmark = pytest.mark.clients
 
@@ -22,9 +23,9 @@ Terraform = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def terraform(target: Target, tmp_path: Path) -> Terraform:
+def terraform(request: pytest.FixtureRequest, target: Target, tmp_path: Path) -> Terraform:
     """Runs it in a directory with the file. Skips if there is no provider at hand: see `TF_CLI_CONFIG_FILE`."""
-    shutil.copy(_FILES / "identities.tf", tmp_path)
+    shutil.copy(_FILES / request.param, tmp_path)
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "ORCAS_"))}
     variables |= variables_of(target) | {"TF_IN_AUTOMATION": "1"}
 
@@ -40,6 +41,30 @@ def terraform(target: Target, tmp_path: Path) -> Terraform:
     return run
 
 
+@pytest.mark.parametrize("terraform", ["replication.tf"], indirect=True)
+def test_replication(terraform: Terraform, target: Target, bucket: str) -> None:
+    client = target.client()
+    client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    with running(None) as there:
+        add_target(target, "site", there.server.endpoint, there)
+        try:
+            for changed in ("false", "true"):
+                variables = (f"-var=changed={changed}", f"-var=bucket={bucket}")
+                done = terraform("apply", "-auto-approve", *variables)
+                assert done.returncode == 0, done.stdout + done.stderr
+                planned = terraform("plan", "-detailed-exitcode", *variables)
+                assert planned.returncode == 0, planned.stdout + planned.stderr
+            rules = client.get_bucket_replication(Bucket=bucket)["ReplicationConfiguration"]["Rules"]
+            assert sorted(rule["ID"] for rule in rules) == ["all", "photos"]
+            done = terraform("destroy", "-auto-approve", *variables)
+            assert done.returncode == 0, done.stdout + done.stderr
+            missing = refusal(client.get_bucket_replication, Bucket=bucket)
+            assert missing == (404, "ReplicationConfigurationNotFoundError")
+        finally:
+            admin(target, "DELETE", "replication/targets/site")
+
+
+@pytest.mark.parametrize("terraform", ["identities.tf"], indirect=True)
 def test_identities(terraform: Terraform, target: Target) -> None:
     iam = target.server.client("iam")
     before = len(iam.list_users()["Users"])

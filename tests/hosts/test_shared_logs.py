@@ -5,17 +5,16 @@ The suite of the crate `log_stores` has what a log must do; `ORCAS_LOG_URL` name
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from tests.fixtures.servers.peers import known_peers
 from tests.fixtures.sources import ROOT
 
 import orcas
@@ -27,8 +26,6 @@ pytestmark = [
 ]
 
 KEYS = ("a-key-of-logs", "a-secret-of-logs")
-# Where .ci/run puts the programs that it fetches.
-FETCHED = (ROOT / "target" / "versitygw", ROOT / "target" / "seaweedfs" / "bin")
 SUITE = ("cargo", "test", "--locked", "--workspace", "--test", "suite", "another_store_behaves")
 
 
@@ -51,13 +48,8 @@ def behaves(endpoint: str, access_key: str, secret_key: str) -> None:
 
 @pytest.fixture
 def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The module of benchmarks that starts servers of others."""
-    monkeypatch.setenv("PATH", os.pathsep.join([os.environ["PATH"], *map(str, FETCHED)]))
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    before = set(sys.modules)
-    yield importlib.import_module("peers")
-    for name in {"peers", "side_by_side"} - before:
-        del sys.modules[name]
+    with known_peers(monkeypatch) as found:
+        yield found
 
 
 def test_orcas(tmp_path: Path) -> None:

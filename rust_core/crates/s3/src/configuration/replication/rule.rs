@@ -46,6 +46,8 @@ pub struct Rule {
     pub of_named_keys: Option<bool>,
     /// Replicas are copied: it can only be off.
     of_replicas: Option<bool>,
+    /// Removals of versions are copied: it can only be off. Clients of MinIO always say it; S3 does not have it.
+    removals: Option<bool>,
     /// `TARGET/BUCKET`
     pub destination: String,
     pub storage_class: Option<String>,
@@ -68,7 +70,8 @@ struct Destination {
 impl Rule {
     pub(super) fn parse(element: &Element) -> Result<Self, S3Error> {
         let (mut id, mut priority, mut enabled, mut filter) = (None, None, None, None);
-        let (mut markers, mut existing, mut criteria, mut to, mut begins_after) = (None, None, None, None, None);
+        let (mut markers, mut removals, mut existing, mut criteria) = (None, None, None, None);
+        let (mut to, mut begins_after) = (None, None);
         for child in &element.children {
             match child.name.as_str() {
                 "ID" if id.is_none() => id = Some(child.leaf()?.to_owned()),
@@ -77,6 +80,7 @@ impl Rule {
                 "Prefix" if filter.is_none() => filter = Some((child.leaf()?.into(), Vec::new(), Form::Prefix)),
                 "Filter" if filter.is_none() => filter = Some(read_filter(child)?),
                 "DeleteMarkerReplication" if markers.is_none() => markers = status_of(child)?,
+                "DeleteReplication" if removals.is_none() => removals = status_of(child)?,
                 "ExistingObjectReplication" if existing.is_none() => existing = status_of(child)?,
                 "SourceSelectionCriteria" if criteria.is_none() => criteria = Some(read_criteria(child)?),
                 "Destination" if to.is_none() => to = Some(read_destination(child)?),
@@ -101,6 +105,7 @@ impl Rule {
             existing,
             of_named_keys,
             of_replicas,
+            removals,
             destination,
             storage_class,
             key_id,
@@ -139,6 +144,9 @@ impl Rule {
         }
         if self.of_replicas == Some(true) {
             return Err(refused("Replicas are not copied on: leave out ReplicaModifications"));
+        }
+        if self.removals == Some(true) {
+            return Err(refused("Removals of versions are never copied: leave out DeleteReplication"));
         }
         if self.of_named_keys == Some(true) && self.key_id.is_none() {
             return Err(invalid("SseKmsEncryptedObjects must be specified with EncryptionConfiguration."));
@@ -208,6 +216,7 @@ impl Rule {
         write_status(xml, "Metrics", self.metrics);
         xml.close("Destination");
         write_status(xml, "DeleteMarkerReplication", self.markers);
+        write_status(xml, "DeleteReplication", self.removals);
         if stored {
             xml.number(BEGINS_AFTER, self.begins_after);
         }
@@ -275,10 +284,18 @@ fn number(element: &Element) -> Result<u64, S3Error> {
 
 type Conditions = (Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>, Form);
 
-/// A filter has one condition or an And of at least two.
+/// A filter has one condition or an And of at least two. Clients of MinIO write an empty prefix beside others, and an And
+/// of a prefix alone.
 fn read_filter(element: &Element) -> Result<Conditions, S3Error> {
-    let (elements, is_and) = match element.children.as_slice() {
-        [and] if and.name == "And" && and.children.len() >= 2 => (and.children.as_slice(), true),
+    let is_nothing = |child: &Element| child.name == "Prefix" && child.leaf().is_ok_and(str::is_empty);
+    let children = match element.children.as_slice() {
+        [first, rest @ ..] if !rest.is_empty() && is_nothing(first) => rest,
+        children => children,
+    };
+    let is_prefix = |child: &Element| child.name == "Prefix" && !is_nothing(child);
+    let is_several = |and: &Element| and.children.len() >= 2 || and.children.iter().any(is_prefix);
+    let (elements, is_and) = match children {
+        [and] if and.name == "And" && is_several(and) => (and.children.as_slice(), true),
         single @ ([] | [_]) => (single, false),
         _ => return Err(malformed()),
     };

@@ -53,6 +53,31 @@ fn what_a_rule_says_is_shown_and_stored() {
 }
 
 #[test]
+fn what_clients_of_minio_write_comes_back() {
+    let rule = |filter: &str, removals: &str| {
+        format!(
+            "<ID>r</ID>{ON}<Priority>1</Priority>{NO_MARKERS}<DeleteReplication><Status>{removals}</Status>\
+             </DeleteReplication>{TO}<Filter>{filter}</Filter><SourceSelectionCriteria><ReplicaModifications><Status>\
+             Disabled</Status></ReplicaModifications></SourceSelectionCriteria>"
+        )
+    };
+    let tag = "<Tag><Key>a</Key><Value>1</Value></Tag>";
+    for (filter, shown) in [
+        ("<Prefix></Prefix>".to_owned(), "<Prefix/>".to_owned()),
+        ("<Prefix></Prefix><And><Prefix>p</Prefix></And>".to_owned(), "<And><Prefix>p</Prefix></And>".to_owned()),
+        (format!("<Prefix></Prefix>{tag}"), tag.to_owned()),
+    ] {
+        let body = document_of(&[rule(&filter, "Disabled")]).replace("arn:aws:iam::123456789012:role/r", "");
+        let found = Replication::parse(body.as_bytes()).unwrap();
+        let document = String::from_utf8(found.shown()).unwrap();
+        assert!(document.contains(&format!("<Filter>{shown}</Filter>")), "{document}");
+        assert!(document.contains("<DeleteReplication><Status>Disabled</Status></DeleteReplication>"), "{document}");
+        assert_eq!(Replication::parse(&found.shown()).unwrap().rules[0].prefix, found.rules[0].prefix);
+    }
+    assert_eq!(refusal(&rule("", "Enabled")).0, ErrorCode::NotImplemented);
+}
+
+#[test]
 fn each_rule_begins_where_the_first_with_its_destination_did() {
     let other = filtered("o", 2, "").replace("copies", "others");
     let mut first = read(&[filtered("a", 1, "<Prefix>a</Prefix>")]).unwrap();

@@ -14,7 +14,8 @@ from tests.fixtures.targets import Target
 
 SERVER: Final = {
     "/health": "orcas:GetHealth", "/settings": "orcas:GetSettings", "/live": "orcas:GetHistory",
-    "/requests": "orcas:GetRequests", "/log": "orcas:GetLog", "/events": "orcas:ListTargets", "/tasks": "orcas:ListTasks",
+    "/requests": "orcas:GetRequests", "/log": "orcas:GetLog", "/events": "orcas:ListTargets",
+    "/replication": "orcas:ListReplication", "/tasks": "orcas:ListTasks",
     "/disk": "orcas:GetDisk", "/usage": "orcas:GetUsage", "/keyring": "orcas:ListKeys",
     "/users/audit": "orcas:GetAuditLog", "/users/accounts": "orcas:ListAccounts",
 }  # fmt: skip

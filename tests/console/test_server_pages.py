@@ -15,6 +15,7 @@ from tests.fixtures.signing import Identity
 from tests.fixtures.targets import Target, refusal, running
 from tests.fixtures.waiting import wait_until
 from tests.fixtures.wire import Wire
+from tests.replication.conftest import add_target, admin, versioned
 
 from orcas.console.pages.server.charts import Series, bar, line_chart, stacked
 from orcas.console.pages.server.health import in_words
@@ -23,7 +24,7 @@ from orcas.console.pages.server.requests import why
 from orcas.tools.session import session_of
 
 PATHS = (
-    "/health", "/settings", "/licences", "/live", "/requests", "/events", "/tasks", "/disk", "/usage",
+    "/health", "/settings", "/licences", "/live", "/requests", "/events", "/replication", "/tasks", "/disk", "/usage",
     "/usage?by=day&of=sent", "/keyring", "/log",
 )  # fmt: skip
 
@@ -129,6 +130,25 @@ def test_the_log_is_filtered_and_hostile_lines_do_nothing(logging_target: Target
     assert ">Ready<" in visitor.page("/log")
     assert server.secret_key not in visitor.page("/log")
     visitor.close()
+
+
+def test_routes_of_replication_are_shown_and_tried_again(visitor: Visitor, target: Target, bucket: str) -> None:
+    client = target.client()
+    client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    with running(None) as there:
+        versioned(there.client(), bucket)
+        add_target(target, "away", there.server.endpoint, there)
+        rule = {"bucket": bucket, "target": "away", "to": bucket}
+        admin(target, "POST", "replication/rules", rule)
+        assert wait_until(lambda: bucket in visitor.page("/replication"))
+        there.client().delete_bucket(Bucket=bucket)
+        client.put_object(Bucket=bucket, Key="k", Body=b"x")
+        assert wait_until(lambda: "the target fails" in visitor.page("/replication"))
+        assert "0 exceptions are tried again" in visitor.done("/replication/retry", {"bucket": bucket})
+        assert "Both sides are compared" in visitor.done("/replication/retry", {"bucket": bucket, "everything": "yes"})
+    assert "Nothing is tried again" in visitor.done("/replication/retry", {"bucket": "none"})
+    client.delete_bucket_replication(Bucket=bucket)
+    admin(target, "DELETE", "replication/targets/away")
 
 
 def test_tasks_are_run_and_jobs_are_followed() -> None:

@@ -41,6 +41,9 @@ _PROBLEM_SEC: Final = 20.0
 _PROBLEM_SEC_MAX: Final = 3600.0
 # So often a key is tried whose failure may be that of the target, although the target answers.
 _TRIES_MAX: Final = 5
+# What is counted of the changes that wait: so many of them, and looks at the journal.
+_PENDING_MAX: Final = 10_000
+_PENDING_LOOKS_MAX: Final = 200
 # Exceptions that are tried again in one turn.
 _PROBLEMS_AT_ONCE: Final = 64
 _REASON_MAX: Final = 300
@@ -158,13 +161,14 @@ class Flow(threading.Thread):
 
     def describe(self) -> dict[str, Any]:
         """How the flow is. `behind_sec`: the age of the oldest change that was not looked at."""
+        pending = self._pending()
         with self._lock:
             state, walk = self.state, self.state.walk
             problems = sorted(state.problems.items())
             return {
                 "bucket": self.route.bucket, "target": self.route.target, "to": self.route.to,
                 "sequence": state.sequence, "behind_sec": round(max(0.0, time.time() - self._since), 1),
-                "failing": self._failing, "full": self._is_full, "bytes": self.numbers.bytes,
+                "pending": pending, "failing": self._failing, "full": self._is_full, "bytes": self.numbers.bytes,
                 "results": dict(self.numbers.results), "failures": dict(self.numbers.failures),
                 "walk": None if walk is None else {"done": walk.is_done, "after": walk.mark.decode(errors="replace")},
                 "exceptions": [
@@ -173,6 +177,27 @@ class Flow(threading.Thread):
                     for key, problem in problems
                 ],
             }  # fmt: skip
+
+    def _pending(self) -> dict[str, Any]:
+        """The changes behind the place that rules may be about, and the bytes of their content. `more` than were counted?"""
+        with self._lock:
+            after, sequence, rules = self.state.after, self.state.sequence, self.rules
+        changes = size = 0
+        reader = self._core.replicated_events(self.route.bucket_id, after, max(sequence, rules.begins_after))
+        for _ in range(_PENDING_LOOKS_MAX if reader is not None else 0):
+            read = reader.next(0) if reader is not None and changes < _PENDING_MAX else None
+            if read is None:
+                break
+            found, _, reached, _ = read
+            for key, name, version, _, bytes_ in found:
+                change = _change_of(name, version)
+                if change is not None and rules.may_apply(key):
+                    changes += 1
+                    size += bytes_ if change.content else 0
+            if reached == sequence:
+                return {"changes": changes, "bytes": size, "more": False}
+            sequence = reached
+        return {"changes": changes, "bytes": size, "more": reader is not None}
 
     def progress(self) -> tuple[int, list[bytes], bytes | None]:
         """The sequence up to which changes were looked at, the keys that failed, the mark of the walk (None: it is done)."""

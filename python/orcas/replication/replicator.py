@@ -92,7 +92,8 @@ class Replicator:
             {
                 "bucket": it["bucket"], "target": f"{it['target']}/{it['to']}", "results": it["results"],
                 "failures": it["failures"], "bytes": it["bytes"], "exceptions": len(it["exceptions"]),
-                "behind_sec": it["behind_sec"],
+                "behind_sec": it["behind_sec"], "pending": it["pending"]["changes"],
+                "pending_bytes": it["pending"]["bytes"],
             }
             for it in self.describe()
         ]  # fmt: skip

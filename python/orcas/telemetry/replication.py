@@ -12,12 +12,16 @@ FAILURES: Final = "orcas_replication_failures"
 BYTES: Final = "orcas_replication_sent_bytes"
 EXCEPTIONS: Final = "orcas_replication_exceptions"
 BEHIND: Final = "orcas_replication_behind_seconds"
+PENDING: Final = "orcas_replication_pending"
+PENDING_BYTES: Final = "orcas_replication_pending_bytes"
 FAMILIES: Final[list[tuple[str, str, str, list[str], str]]] = [
     (KEYS, "counter", "", ["bucket", "target", "result"], "Keys that replication looked at, by what became of them."),
     (FAILURES, "counter", "", ["bucket", "target", "code"], "Failures of copies, by the code of the error."),
     (BYTES, "counter", "bytes", ["bucket", "target"], "Bytes of content that were copied."),
     (EXCEPTIONS, "gauge", "", ["bucket", "target"], "Keys that could not be copied and are tried again."),
     (BEHIND, "gauge", "seconds", ["bucket", "target"], "The age of the oldest change that was not copied yet."),
+    (PENDING, "gauge", "", ["bucket", "target"], "Changes that wait to be copied, of which about 10,000 are counted."),
+    (PENDING_BYTES, "gauge", "bytes", ["bucket", "target"], "The content of these changes."),
 ]
 LABELS: Final[list[tuple[str, str, list[str]]]] = [(KEYS, "result", list(RESULTS))]
 _END: Final = "# EOF\n"
@@ -33,6 +37,8 @@ class RouteCounts(TypedDict):
     bytes: int
     exceptions: int
     behind_sec: float
+    pending: int
+    pending_bytes: int
 
 
 def with_replication(page: str, counts: list[RouteCounts], *, openmetrics: bool) -> str:
@@ -59,7 +65,10 @@ def _lines(counts: list[RouteCounts], *, openmetrics: bool) -> Iterator[str]:
                 for code, count in sorted(it["failures"].items()):
                     yield f'{family}{suffix}{{{labels},code="{_label(code)}"}} {count}'
             else:
-                value = {BYTES: it["bytes"], EXCEPTIONS: it["exceptions"], BEHIND: it["behind_sec"]}[family]
+                value = {
+                    BYTES: it["bytes"], EXCEPTIONS: it["exceptions"], BEHIND: it["behind_sec"],
+                    PENDING: it["pending"], PENDING_BYTES: it["pending_bytes"],
+                }[family]  # fmt: skip
                 yield f"{family}{suffix}{{{labels}}} {value}"
 
 

@@ -52,6 +52,8 @@ NOT_SHOWN: Final = {
     "orcas_replication_failures": "likewise",
     "orcas_replication_sent_bytes": "likewise",
     "orcas_replication_exceptions": "likewise; there is an alert",
+    "orcas_replication_pending": "likewise",
+    "orcas_replication_pending_bytes": "likewise",
     "orcas_replication_behind_seconds": "likewise; there is an alert",
     "orcas_identities_damaged": "there is hardly ever one, and the log of each start names it",
     "process_start_time_seconds": "for readers that compare two pages",

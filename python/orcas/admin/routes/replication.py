@@ -130,7 +130,7 @@ def _add_targets(app: FastAPI, held: _Held) -> None:
         targets, events = await held.targets(), held.core().events()
         shown = [target.shown() for _, target in sorted(targets.items())]
         sequence = 0 if events is None else events["log"]
-        return {"targets": shown, "routes": held.replicator().describe(), "sequence": sequence}
+        return {"targets": shown, "routes": await run_in_threadpool(held.replicator().describe), "sequence": sequence}
 
     @app.put("/replication/targets", responses={400: {"description": "The target is not valid, or cannot be used"}})
     async def put(request: Request, order: Annotated[TargetBody, Body()]) -> dict[str, Any]:

@@ -242,6 +242,7 @@ def _show(routes: list[dict[str, Any]]) -> None:
             f"{it['target']}/{it['to']}",
             it["results"].get("copied", 0),
             size(it["bytes"]),
+            f"{it['pending']['changes']}{'+' if it['pending']['more'] else ''}",
             f"{it['behind_sec']:.0f} s",
             "" if it["walk"] is None else "done" if it["walk"]["done"] else "under way",
             len(it["exceptions"]),
@@ -249,7 +250,7 @@ def _show(routes: list[dict[str, Any]]) -> None:
         )
         for it in routes
     ]
-    print_table(("Bucket", "To", "Copied", "Bytes", "Behind", "Existing", "Exceptions", "Failing"), rows)
+    print_table(("Bucket", "To", "Copied", "Bytes", "Pending", "Behind", "Existing", "Exceptions", "Failing"), rows)
     problems = [
         (it["bucket"], problem["key"], problem["tries"], problem["reason"])
         for it in routes

@@ -90,7 +90,7 @@ async def test_every_action_is_of_an_operation(site: Site) -> None:
     alone = {(method, path) for method, path in known if (method, path) not in ACTIONS and path[:6] != "/test/"}
     # What makes somebody root, what nobody can undo for all accounts, what reaches other machines, and backups.
     assert alone == {
-        ("POST", "/iam"), ("POST", "/iam/root-key"), ("POST", "/keys"), ("POST", "/keys/action"),
+        ("POST", "/iam"), ("POST", "/iam/export"), ("POST", "/iam/root-key"), ("POST", "/keys"), ("POST", "/keys/action"),
         ("POST", "/keys/accept-older"), ("PUT", "/keys/master"), ("PUT", "/origins"), ("DELETE", "/origins/{bucket}"),
         ("PUT", "/replication/targets"), ("DELETE", "/replication/targets/{name}"),
         ("POST", "/replication/targets/{name}/test"), ("POST", "/replication/rules"),

@@ -197,6 +197,9 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
             ("parameters.Tags", [[{}], [{"Key": 1}], [{"Key": "a", "Value": LOST}], [[]], [{"Key": "k\x00", "Value": ""}]]),
         ),
     ),
+    ("POST", "/iam/export"): Row(
+        order={"secrets": False}, optional=("secrets",), wrong=(("secrets", [None, "perhaps", 2]),)
+    ),
     ("POST", "/iam/root-key"): Row(),
     ("GET", "/audit"): Row(
         queries=(

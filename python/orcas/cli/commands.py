@@ -10,7 +10,7 @@ from typer.models import CommandInfo
 
 from orcas.cli.app import new_app, print_version
 from orcas.cli.buckets import moves, origins, quotas, replication, settings, snapshots, tables, usage
-from orcas.cli.identities import audit, credentials, policies, users
+from orcas.cli.identities import audit, credentials, export, policies, users
 from orcas.cli.identities import keys as access_keys
 from orcas.cli.objects import copies as object_copies
 from orcas.cli.objects import lists, probe, removal
@@ -43,7 +43,7 @@ app.add_typer(config_app, name="config")
 for module in (
     object_copies, lists, removal, probe, env, console, upkeep, inspect, tasks, copies, imports, moves, snapshots, tables,
     keys, events, top, usage, quotas, origins, replication, settings, bench, running, status, standby, cluster, demo, minio,
-    localstack, mc, aws, users, access_keys, policies, credentials, audit,
+    localstack, mc, aws, users, access_keys, policies, credentials, export, audit,
 ):  # fmt: skip
     module.add_to(app)
 
@@ -53,7 +53,7 @@ _PANELS: Final = {
     "In place of others": ("minio", "localstack", "mc", "aws"),
     "Objects": ("ls", "cp", "cat", "rm", "mb", "rb", "presign", "probe"),
     "Buckets": ("move", "fork", "usage", "snapshot", "table", "quota", "origin", "replication", "settings"),
-    "Identities": ("account", "user", "group", "role", "access-key", "policy", "credentials", "audit"),
+    "Identities": ("account", "user", "group", "role", "access-key", "policy", "credentials", "identities", "audit"),
     "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),
     "Damage and copies": ("fsck", "scrub", "inspect", "backup", "restore", "standby", "promote", "export", "import"),
 }  # fmt: skip

@@ -62,6 +62,7 @@ INSIDE = {
             "policy list",
             "audit verify",
             "credentials serve",
+            "identities export x",
             "status",
             "stop",
             "ls",

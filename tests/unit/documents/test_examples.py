@@ -95,6 +95,7 @@ NOT_RUN: Final = {
     "orcas backup s3://.*": "needs a second S3 server; tests/tools/test_backup.py has one",
     r"orcas origin (set|remove) .*|aws s3 cp s3://models/llama\.bin \.": "need a second S3 server; tests/origins has one",
     "orcas replication .*": "needs a second S3 server; tests/replication/test_commands.py runs each",
+    "orcas import https://old.example.org/.*|scp .*|ssh .*": "need a second server",
     "orcas import --minio-disk .*": "needs drives of MinIO; tests/tools/imports/test_minio_disks.py has some",
     r"orcas import https://minio\.example\.org(/photos .*)?": "needs its keys, which the page about MinIO sets",
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from tests.fixtures.iam.directory import Iam, iam_of
 
 from orcas.control.identities.records import Records
 from orcas.errors import ConfigurationError
+from orcas.iam.export import export_identities
 from orcas.iam.file import apply_identities, read_identities
 
 FILE = """
@@ -186,3 +189,27 @@ async def test_what_a_provider_lacks_is_not_logged(iam: Iam, caplog: pytest.LogC
     assert await apply(iam, '[providers."https://idp.example.org"]\nclient_ids = ["web"]\n') == 1
     said = [record.getMessage() for record in caplog.records if "OpenIDConnect" in record.getMessage()]
     assert said == ["The file of identities: CreateOpenIDConnectProvider https://idp.example.org"]
+
+
+async def test_what_is_exported_is_read_back_as_it_was(iam: Iam, tmp_path: Path) -> None:
+    await apply(iam, FILE)
+    agent = {"StringEquals": {"aws:UserAgent": ['ü\x7f\n"\\', "b"]}}
+    odd = {"Statement": [{"Effect": "Deny", "Action": "s3:Get*", "Resource": "*", "Condition": agent}]}
+    await iam.call("CreatePolicy", PolicyName="odd", PolicyDocument=json.dumps(odd | {"Version": "2012-10-17"}))
+    limits = {"UserName": "bob", "RequestsPerSecond": 5, "BytesPerSecond": 0}
+    await iam.identities.perform("PutLimits", limits)
+    guests = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    await iam.call("CreateRole", RoleName="guest", AssumeRolePolicyDocument=json.dumps({"Statement": [guests]}))
+    await iam.call("PutUserPolicy", UserName="bob", PolicyName="own", PolicyDocument=json.dumps(odd))
+    text, left_out = await export_identities(iam.identities, secrets=False)
+    assert "alices-secret" not in text
+    assert "keys" not in text
+    assert left_out == ["role guest", "policy own of the user bob"]
+    # Here, nothing differs; elsewhere, it is made.
+    assert await apply(iam, text) == 0
+    text, _ = await export_identities(iam.identities, secrets=True)
+    async with iam_of(tmp_path / "other") as other:
+        await apply(other, text)
+        again, left_out = await export_identities(other.identities, secrets=True)
+        assert (tomllib.loads(again), left_out) == (tomllib.loads(text), [])
+        assert ("alices-access-key", "alices-secret") in {row[:2] for row in (await other.identities.snapshot()).keys}

@@ -15,7 +15,9 @@ from orcas.admin.guard import CALLER
 from orcas.admin.routes.orders import Name, Order
 from orcas.control.identities.failures import IamError
 from orcas.engine import Refusal
+from orcas.errors import UnavailableError
 from orcas.iam.directory import Directory
+from orcas.iam.export import export_identities
 
 log = logging.getLogger("orcas")
 
@@ -26,6 +28,12 @@ class ActionBody(Order):
     action: Name
     parameters: dict[str, Any] = Field(default_factory=dict)
     account: Name | None = None
+
+
+class ExportBody(Order):
+    """Whether the secrets of access keys are exported as well."""
+
+    secrets: bool = False
 
 
 class AccountBody(Order):
@@ -75,6 +83,18 @@ def add_identities(app: FastAPI, known: Callable[[], Directory | None]) -> None:
     async def perform(request: Request, order: Annotated[ActionBody, Body()]) -> dict[str, Any]:
         """Perform an action of AWS's IAM API, such as CreateUser. The answer is that of AWS, as JSON."""
         return await performed(request, order.action, order.parameters, order.account)
+
+    @app.post("/iam/export", responses={409: {"description": "The store is open for salvage"}})
+    async def export(order: Annotated[ExportBody, Body()]) -> dict[str, Any]:
+        """The identities of the first account as a file of identities, and what that has no place for."""
+        try:
+            file, left_out = await export_identities(await directory().identities(), secrets=order.secrets)
+        except IamError as error:
+            raise Refusal(error.status, error.code, error.message) from None
+        except UnavailableError as error:
+            raise Refusal(503, "StoreError", str(error)) from None
+        log.info("Identities were exported, %s the secrets of their keys", "with" if order.secrets else "without")
+        return {"file": file, "left_out": left_out}
 
     @app.post("/iam/root-key", responses={409: {"description": "The store is open for salvage"}})
     async def rotate(request: Request) -> dict[str, Any]:

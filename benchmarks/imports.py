@@ -43,8 +43,8 @@ def rate(plan: Plan) -> list[Figure]:
             took["import"].append((time.perf_counter() - begun) / objects)
             files = directory / "files"
             begun = time.perf_counter()
-            _run([*_AWS, "s3", "sync", "s3://few", str(files), *_quiet(source)])
-            _run([*_AWS, "s3", "sync", str(files), f"s3://synced-{number}", *_quiet(target)])
+            _run([*_AWS, "s3", "sync", "s3://few", str(files), *quiet(source)])
+            _run([*_AWS, "s3", "sync", str(files), f"s3://synced-{number}", *quiet(target)])
             took["sync"].append((time.perf_counter() - begun) / synced)
             shutil.rmtree(files)
             wrong.append(abs(_count(directory / "target", f"imported-{number}") - objects))
@@ -53,7 +53,7 @@ def rate(plan: Plan) -> list[Figure]:
         seconds = took["import"][-1] * objects
         chance = random.Random(1)
         for _ in range(kills):
-            with subprocess.Popen(_importing(source, target, "killed"), env=_environment()) as process:
+            with subprocess.Popen(_importing(source, target, "killed"), env=environment()) as process:
                 time.sleep(seconds * chance.uniform(0.5, 1.5) / kills)
                 process.kill()
         _run(_importing(source, target, "killed"))
@@ -70,18 +70,20 @@ def _importing(source: Orcas, target: Orcas, bucket: str) -> list[str]:
     return [sys.executable, "-m", "orcas", "import", f"{source.url}/many", bucket, "--endpoint", target.url]
 
 
-def _quiet(server: Orcas) -> list[str]:
+def quiet(server: Orcas) -> list[str]:
+    """Options of `aws s3` for a server."""
     return ["--only-show-errors", "--endpoint-url", server.url]
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """The variables of commands that copy."""
     keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
     aws = {"AWS_DEFAULT_REGION": "us-east-1", "AWS_CONFIG_FILE": os.devnull}
     return child_environment() | keys | {f"SOURCE_{name}": value for name, value in keys.items()} | aws
 
 
 def _run(command: Sequence[str]) -> None:
-    subprocess.run(command, env=_environment(), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, env=environment(), check=True, stdout=subprocess.DEVNULL)
 
 
 def _count(data: Path, bucket: str) -> int:

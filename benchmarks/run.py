@@ -35,6 +35,7 @@ import origins
 import policies
 import pooling
 import protocols
+import replication
 import sealing
 import sharing
 import small
@@ -81,6 +82,9 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "denials": denials.told_apart,
     "imports": imports.rate,
     "origin-hits": origins.hits,
+    "replication-lag": replication.lag,
+    "replication-rate": replication.rate,
+    "replication-puts": replication.puts,
     "ready": startup.ready,
     "first-use": startup.first_use,
     "million": index.million,

@@ -60,7 +60,7 @@ def latency(plan: Plan) -> list[Figure]:
     with scratch(plan.directory) as directory, Orcas(directory / "data", settings=UNSCRUBBED) as orcas:
         make_bucket(orcas, "events")
         for number in range(rounds + 1):
-            came, answered = _followed(orcas, number, count)
+            came, answered = followed(orcas, orcas, number, count)
             took = [max(0.0, came[key] - at) * 1000 for key, at in answered.items()]
             # The first round fills caches.
             if number:
@@ -80,11 +80,13 @@ def latency(plan: Plan) -> list[Figure]:
     ]
 
 
-def _followed(orcas: Orcas, number: int, count: int) -> tuple[dict[str, float], dict[str, float]]:
-    """When each event came and when each PUT was answered, by key, on the clock that all processes share."""
+def followed(
+    orcas: Orcas, heard: Orcas, number: int, count: int, rate: int = _RATE, length: int = 1024
+) -> tuple[dict[str, float], dict[str, float]]:
+    """When each event came from `heard` and when each PUT was answered, by key, on the clock that all processes share."""
     client = boto3.client(
         "s3",
-        endpoint_url=orcas.url,
+        endpoint_url=heard.url,
         region_name=REGION,
         aws_access_key_id=ACCESS_KEY,
         aws_secret_access_key=SECRET_KEY,
@@ -101,7 +103,7 @@ def _followed(orcas: Orcas, number: int, count: int) -> tuple[dict[str, float], 
                 complete.set()
 
     following = threading.Thread(target=follow)
-    with Writer(orcas, [f"{number}/{n:08x}" for n in range(count)]) as writer:
+    with Writer(orcas, [f"{number}/{n:08x}" for n in range(count)], rate, length) as writer:
         with listener:
             following.start()
             deadline = time.monotonic() + _DEADLINE_SECONDS

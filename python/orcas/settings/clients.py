@@ -28,6 +28,8 @@ _FOREIGN_PREFIXES: Final = (
     "AWS_BEARER_TOKEN_", "AWS_CONTAINER_", "AWS_CSM_", "AWS_EC2_METADATA_", "AWS_ENDPOINT", "AWS_SIGV4A_",
     "AWS_WEB_IDENTITY_",
 )  # fmt: skip
+# The first that is set counts.
+S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 # Some clients read one of the two, some the other; if both are set, they differ in which one they use.
 _NO_PROXY: Final = ("NO_PROXY", "no_proxy")
 _PROXIES: Final = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
@@ -82,6 +84,13 @@ def client_variables(prefix: str = "") -> ClientVariables:
         value("AWS_ACCESS_KEY_ID"), value("AWS_SECRET_ACCESS_KEY"), value("AWS_SESSION_TOKEN"), region,
         value("AWS_CA_BUNDLE"),
     )  # fmt: skip
+
+
+def s3_endpoint() -> str | None:
+    """The URL that the variables of AWS's SDKs name for S3; None if they name none."""
+    if (os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") or "").lower() == "true":
+        return None
+    return next((url for name in S3_ENDPOINTS if (url := os.environ.get(name))), None)
 
 
 @contextlib.contextmanager

@@ -136,3 +136,27 @@ def test_a_store_without_a_server(tmp_path: Any) -> None:
     assert (tmp_path / "back").stat().st_mode & 0o777 == 0o640
     assert "start it, or give --endpoint" in command("presign", "s3://without/file", *place, code=69)
     assert command("rb", "--force", "s3://without", *place) == "objects deleted: 1\nremove_bucket: without\n"
+
+
+def test_the_variables_of_aws_name_the_server(bucket: str, orcas: Command, target: Target) -> None:
+    there, nowhere = target.server.endpoint, "http://127.0.0.1:1"
+
+    def lists(**variables: str) -> int:
+        done = subprocess.run(
+            [sys.executable, "-m", "orcas", "ls", f"s3://{bucket}"],
+            env=orcas.variables | variables, cwd=orcas.directory, capture_output=True, timeout=300, check=False,
+        )  # fmt: skip
+        return done.returncode
+
+    assert lists(AWS_ENDPOINT_URL=there) == 0
+    assert lists(AWS_ENDPOINT_URL=nowhere, AWS_ENDPOINT_URL_S3=there) == 0
+    assert lists(AWS_ENDPOINT_URL=there, AWS_ENDPOINT_URL_S3="") == 0
+    assert lists(AWS_ENDPOINT_URL_S3=nowhere) == 69
+    # Without a name, it is the store of the directory, and there is none.
+    assert lists() == 69
+    assert lists(AWS_ENDPOINT_URL_S3=there, AWS_IGNORE_CONFIGURED_ENDPOINT_URLS="true") == 69
+    # Options come first.
+    done = Command(orcas.variables | {"AWS_ENDPOINT_URL_S3": nowhere}, orcas.directory, there)
+    assert done("ls", f"s3://{bucket}") == ""
+    done = Command(orcas.variables | {"AWS_ENDPOINT_URL_S3": there}, orcas.directory, nowhere)
+    assert "cannot be reached" in done("ls", f"s3://{bucket}", code=69)

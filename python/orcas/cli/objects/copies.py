@@ -15,7 +15,7 @@ import typer
 
 from orcas.cli.options import Where, among, bytes_of, pairs
 from orcas.cli.output import print_json, progress, say
-from orcas.cli.store.upkeep import opened
+from orcas.cli.store.upkeep import opened_for_objects
 from orcas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _copying(where: Where, headers: Headers, dry_run: bool, *, quiet: bool, prin
     shown = not (where.as_json or quiet or prints)
     with (
         interruptible(),
-        opened(where) as session,
+        opened_for_objects(where) as session,
         progress(shown=shown) as advance,
         Copies(session, headers, Shown(say if shown else lambda _: None, advance, dry_run)) as copies,
     ):

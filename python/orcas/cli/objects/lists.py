@@ -9,7 +9,7 @@ import typer
 
 from orcas.cli.options import Where
 from orcas.cli.output import print_json, say, size, tell
-from orcas.cli.store.upkeep import opened
+from orcas.cli.store.upkeep import opened_for_objects
 from orcas.errors import OrcasError, UnavailableError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def ls(
 
     # As in `aws s3 ls`, which needs no scheme.
     asked = None if place in (None, SCHEME) else place_of(place if is_place(place) else SCHEME + place)
-    with opened(where) as session:
+    with opened_for_objects(where) as session:
         if asked is None:
             _list_buckets(session, where)
         else:
@@ -135,7 +135,7 @@ def mb(
     from orcas.tools.transfers.places import bucket_of
 
     name = bucket_of(bucket)
-    with opened(where) as session:
+    with opened_for_objects(where) as session:
         try:
             Side(session, is_target=True).ask("PUT", path_of(name))
         except ObjectError as error:
@@ -163,7 +163,7 @@ def presign(
     from orcas.tools.transfers.places import object_of
 
     found = object_of(place)
-    with opened(where) as session:
+    with opened_for_objects(where) as session:
         if not isinstance(session.transport, HttpTransport):
             raise UnavailableError(
                 "No server has the store open, so a link leads nowhere: start it, or give --endpoint."

@@ -39,6 +39,7 @@ def probe(
 
         orcas probe s3://logs/probes/ --endpoint https://a.example.org --endpoint https://b.example.org
     """
+    from orcas.settings.clients import s3_endpoint
     from orcas.tools.probe import BROKEN, OPEN, WRITERS, Probe
     from orcas.tools.reach import reached
     from orcas.tools.transfers.places import place_of
@@ -46,9 +47,9 @@ def probe(
     found = place_of(place)
     if endpoint and len(endpoint) > WRITERS:
         raise UsageError(f"--endpoint must be given {WRITERS} times at most: leave some out.")
-    settings = settings_of(data)
+    settings, named = settings_of(data), s3_endpoint() if data is None else None
     with interruptible(), contextlib.ExitStack() as stack:
-        probing = Probe([stack.enter_context(reached(settings, url)) for url in endpoint or (None,)], found)
+        probing = Probe([stack.enter_context(reached(settings, url)) for url in endpoint or (named,)], found)
         stack.callback(probing.clean)
         with waiting(shown=not as_json) as advance:
             findings = probing.run(advance)

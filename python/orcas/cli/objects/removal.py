@@ -9,7 +9,7 @@ import typer
 from orcas.cli.objects.copies import DryRun, Quiet, Recursive, refuse_failed
 from orcas.cli.options import Where
 from orcas.cli.output import print_json, say, tell
-from orcas.cli.store.upkeep import opened
+from orcas.cli.store.upkeep import opened_for_objects
 from orcas.errors import OrcasError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def rm(
     from orcas.tools.transfers.removal import below, remove, versions_of
 
     found = place_of(place).folder if recursive else object_of(place)
-    with opened(where) as session:
+    with opened_for_objects(where) as session:
         if recursive:
             named = below(session, found, all_versions=all_versions)
         else:
@@ -87,7 +87,7 @@ def rb(
     from orcas.tools.transfers.removal import Removed, below, remove
 
     name, done = bucket_of(bucket), Removed()
-    with opened(where) as session:
+    with opened_for_objects(where) as session:
         side = Side(session, is_target=False)
         try:
             if force:

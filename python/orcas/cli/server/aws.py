@@ -8,11 +8,10 @@ import typer
 
 from orcas.cli.options import Commands
 from orcas.errors import UsageError
-from orcas.settings.config import environment, variables_named
+from orcas.settings.config import environment
 
 _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 _S3: Final = ("mb", "rb", "ls", "cp", "rm", "presign")
-_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 Command = Annotated[list[str] | None, typer.Argument(metavar="COMMAND...", help="As those of `aws`.")]
 
@@ -34,8 +33,7 @@ def aws(command: Command = None) -> None:
         orcas aws --endpoint-url http://127.0.0.1:4566 s3 mb s3://photos
     """
     words = list(command or [])
-    named = variables_named(_ENDPOINTS)
-    endpoint = taken(words, "--endpoint-url") or next((named[name] for name in _ENDPOINTS if named.get(name)), None)
+    endpoint = taken(words, "--endpoint-url")
     region = taken(words, "--region")
     if words[:2] == ["s3api", "create-bucket"]:
         bucket = taken(words, "--bucket")

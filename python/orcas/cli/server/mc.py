@@ -22,6 +22,7 @@ from orcas.cli.options import Where
 from orcas.cli.server.aws import taken
 from orcas.cli.store.upkeep import opened
 from orcas.errors import OrcasError, UnavailableError, UsageError, because
+from orcas.settings.clients import S3_ENDPOINTS
 from orcas.settings.config import environment, variables_of
 
 _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -121,7 +122,8 @@ def _server(alias: str) -> _Server:
 def _at(server: _Server) -> Iterator[Where]:
     """The options by which commands of Orcas find a server. They take its keys from variables."""
     if server is None:
-        yield Where()
+        with environment(dict.fromkeys(S3_ENDPOINTS)):
+            yield Where()
         return
     url, access_key, secret_key = server
     keys = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key, "AWS_SESSION_TOKEN": None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -41,6 +42,14 @@ def opened(where: Where) -> Iterator[Session]:
 
     with reached(settings_of(where.data), where.endpoint) as session:
         yield session
+
+
+def opened_for_objects(where: Where) -> contextlib.AbstractContextManager[Session]:
+    """As `opened`, for what all S3 servers have: unless an option names a store, variables of AWS's SDKs name the server."""
+    from orcas.settings.clients import s3_endpoint
+
+    is_named = where.data is not None or where.endpoint is not None
+    return opened(where if is_named else dataclasses.replace(where, endpoint=s3_endpoint()))
 
 
 def ask(where: Where, method: str, path: str, order: dict[str, Any] | None = None) -> dict[str, Any]:

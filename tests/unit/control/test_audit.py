@@ -296,6 +296,19 @@ async def test_damage_is_found_and_stays_found(tmp_path: Path, change: Callable[
         verify(tmp_path)
 
 
+async def test_lines_of_other_nodes_are_no_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with iam_of(tmp_path) as iam:
+        await iam.call("CreateUser", UserName="alice")
+    for path in audit_files(tmp_path):
+        path.unlink()
+    (tmp_path / "cluster.node").mkdir()
+    async with iam_of(tmp_path) as iam:
+        await iam.call("CreateUser", UserName="bob")
+    said = [(record.levelname, record.getMessage()) for record in caplog.records if "audit log" in record.getMessage()]
+    assert said == [("WARNING", "The audit log up to line 1 is on nodes that owned the log before")]
+    assert actions(tmp_path) == ["CreateUser"]
+
+
 async def test_an_older_database_is_noticed(tmp_path: Path) -> None:
     async with iam_of(tmp_path) as iam:
         await iam.call("CreateUser", UserName="alice")

@@ -23,6 +23,8 @@ USAGE_NAME: Final = "usage.db"
 QUOTAS_NAME: Final = "quotas.json"
 ROOT_NAME: Final = "root.json"
 KEY_NAME: Final = "control.key"
+# What a node of a cluster keeps for itself. Locked while the node runs, also between two roles.
+NODE_FOLDER: Final = "cluster.node"
 KEYRING_NAMES: Final = ("keyring", "keyring.copy")
 # What begins a new store in place of nothing is not the start, but its operator.
 GIVE_UP: Final = "`orcas fsck --repair --accept-loss`"
@@ -33,7 +35,7 @@ _STORE_FILES: Final = frozenset(
         # A standby whose first copy was not complete.
         "standby.json",
         # A node of a cluster that has applied nothing of the log.
-        "cluster.node",
+        NODE_FOLDER,
         *(f"{name}{copy}" for name in (DATABASE_NAME, ROOT_NAME, KEY_NAME, "store.keys") for copy in ("", ".copy")),
     }
     | {*KEYRING_NAMES}
@@ -135,6 +137,11 @@ def is_locked(directory: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def is_running(directory: Path) -> bool:
+    """Whether a process has the store of `directory` open, or is a node of a cluster that has none open at the moment."""
+    return is_locked(directory) or is_locked(directory / NODE_FOLDER)
 
 
 def _lock(descriptor: int) -> bool:

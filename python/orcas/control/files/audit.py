@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from orcas.control.files import sync_directory
+from orcas.control.files import NODE_FOLDER, sync_directory
 from orcas.errors import OrcasError, UnavailableError, because
 
 FOLDER: Final = "audit"
@@ -89,6 +89,7 @@ class AuditFiles:
 
     def __init__(self, directory: Path) -> None:
         self._folder = directory / FOLDER
+        self._is_of_node = (directory / NODE_FOLDER).exists()
         self.last = START
         self.is_open = False
         # The file that has the last line, and its size.
@@ -118,7 +119,11 @@ class AuditFiles:
             last = found.head if end else START
             if last.sequence < head.sequence or (last.sequence == head.sequence and last != head):
                 # Nothing is cut: lines go on from the chain head, so that `orcas audit verify` finds the gap.
-                log.error("The audit log is damaged or missing: it should end with line %d", head.sequence)
+                if self._is_of_node:
+                    # Each node has the lines that it wrote as the owner.
+                    log.warning("The audit log up to line %d is on nodes that owned the log before", head.sequence)
+                else:
+                    log.error("The audit log is damaged or missing: it should end with line %d", head.sequence)
                 self.is_open = True
                 return Read("", b"", None)
             for path, whole, size in beyond:

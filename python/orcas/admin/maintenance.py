@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from orcas.settings.config import Settings
 
 _MINUTE: Final = 60.0
+_HOUR: Final = 3600.0
 _DAY: Final = 86_400.0
 
 
@@ -49,8 +50,19 @@ class ClockGuard:
         return dict(self._work())
 
 
-def tasks_of(core: Core, settings: Settings, usage: UsageKeeper | None, clock: Clock, *, keyring: bool) -> list[Task]:
-    """The tasks of a store that takes writes. `usage` is kept if it is given, and the keyring looked after if `keyring`."""
+def tasks_of(
+    core: Core,
+    settings: Settings,
+    usage: UsageKeeper | None,
+    clock: Clock,
+    *,
+    keyring: bool,
+    log_store: Callable[[], Mapping[str, object]] | None = None,
+) -> list[Task]:
+    """The tasks of a store that takes writes. `usage` is kept if it is given, and the keyring looked after if `keyring`.
+
+    `log_store`: what asks the store of the log of a cluster whether it keeps its promises.
+    """
     work = core.maintenance()
     tasks = [
         Task(
@@ -106,6 +118,13 @@ def tasks_of(core: Core, settings: Settings, usage: UsageKeeper | None, clock: C
             Task(
                 "keyring", "destroy keys that are due, and complete interrupted writes", _MINUTE,
                 in_thread("keyring", lambda: {"destroyed": destroy_due(opened, settings.data)}), first=0,
+            )
+        )  # fmt: skip
+    if log_store is not None:
+        tasks.append(
+            Task(
+                "log-store", "ask the bucket of the log whether it keeps what the log rests on", _HOUR,
+                in_thread("log-store", log_store), outlasts=True,
             )
         )  # fmt: skip
     return tasks

@@ -7,8 +7,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from orcas.cluster.leaving import is_node
 from orcas.cluster.member import Member
-from orcas.control.files import InUseError, is_locked
+from orcas.cluster.promises import check_promises, has_bucket
+from orcas.control.files import NODE_FOLDER, InUseError, is_running, locked
 from orcas.errors import OrcasError
 from orcas.serving.serve import bound, listening, run
 from orcas.settings.config import Settings
@@ -29,12 +31,15 @@ def run_node(make: Callable[[Member], Orcas], settings: Settings, announce: Anno
     Raises:
         OrcasError: the node cannot start, or cannot go on.
     """
-    if is_locked(settings.data):
+    if is_running(settings.data):
         # A node that starts anew takes the log from what it was before.
         raise InUseError(settings.data)
     member = Member(settings)
     if (warning := member.node.warning()) is not None:
         log.warning("The store of the log of the cluster is not as safe as it can be: %s", warning)
+    if has_bucket(settings) and not is_node(settings.data):
+        # A node that has served may have to go on; its owner says it every hour.
+        check_promises(settings)
     announced = False
 
     def announce_once(address: Address, store: OpenStore) -> None:
@@ -44,6 +49,7 @@ def run_node(make: Callable[[Member], Orcas], settings: Settings, announce: Anno
             announce(address, store)
 
     with contextlib.ExitStack() as stack:
+        stack.enter_context(locked(settings.data / NODE_FOLDER))
         sockets = [stack.enter_context(bound(settings.host, port)) for port in listening(settings)]
         stopped = False
         while not stopped:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from orcas.admin.parts import Parts
 from orcas.admin.pins import BackupPins
 from orcas.admin.schedule import Clock, Schedule, Task
 from orcas.admin.tools import Tools
+from orcas.cluster.promises import check_promises, has_bucket
 from orcas.control.copied import ControlCopies
 from orcas.control.quotas import ensure_quotas
 from orcas.control.root import Root
@@ -68,7 +70,9 @@ def parts_of(
         if settings.usage_interval_sec:
             usage = UsageKeeper(core.usage(), settings.data, settings.usage_retention_days, settings.prices())
         # In a command, only a report opens the file of usage.
-        tasks = tasks_of(core, settings, usage if serves else None, clock, keyring=delivers)
+        asks = functools.partial(check_promises, settings) if member is not None and has_bucket(settings) else None
+        kept = usage if serves else None
+        tasks = tasks_of(core, settings, kept, clock, keyring=delivers, log_store=asks)
     schedule, logs = Schedule(tasks, clock), core.request_logs()
     return Parts(
         core=core,

@@ -6,13 +6,12 @@ import contextlib
 import json
 import shutil
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from orcas.cluster.small import has_kept, use_kept
+from orcas.control.files import NODE_FOLDER as FOLDER
 from orcas.control.files import sync_directory
 from orcas.errors import UnavailableError, because
-
-FOLDER: Final = "cluster.node"
 
 
 def is_node(directory: Path) -> bool:

@@ -71,7 +71,7 @@ class Member:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._directory = settings.data
+        self._directory = self.directory = settings.data
         self.node = open_node(settings)
         # A log that cannot be used leaves nothing behind.
         make_directory(settings.data)
@@ -108,6 +108,18 @@ class Member:
     def owner(self) -> Owner | None:
         """Who owns the log, as far as it is known here."""
         return self._owner
+
+    def is_served(self) -> bool:
+        """Whether this node answers requests, or knows one that does and has heard of it within its lease."""
+        if self.owns:
+            return time.monotonic() < self._served_until
+        owner = self._owner
+        silent = time.monotonic() - self._heard
+        return (
+            owner is not None
+            and not owner.released
+            and silent <= max(self._settings.cluster_lease_sec, owner.lease_sec)
+        )
 
     def progress(self) -> Progress:
         """How far a follower is, as a standby shows it."""

@@ -24,6 +24,8 @@ async def followed(settings: Settings, member: Member) -> AsyncIterator[tuple[Co
         UnavailableError: it cannot be opened.
     """
     with locked(settings.data):
+        # The first pack of the owner would make it; what counts and checks files looks for it before.
+        (settings.data / "chunks").mkdir(mode=0o700, exist_ok=True)
         owner = known_owner(settings.data) or ""
         core = await asyncio.to_thread(standby_core, settings, IdentitySnapshot.of_root(owner))
         try:

@@ -36,6 +36,7 @@ from orcas.admin.schedule import Clock, SystemClock
 from orcas.admin.tools import MOUNT
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.admin.watching.history import History
+from orcas.cluster.health import health_of
 from orcas.cluster.leaving import check_no_node
 from orcas.cluster.numbers import numbers_of
 from orcas.cluster.opening import looping
@@ -265,7 +266,7 @@ async def _assembled(
             yield OpenStore(
                 dispatch=dispatch,
                 below=below,
-                health=core.health,
+                health=core.health if member is None else lambda: health_of(member, core.health()),
                 root=root,
                 incomplete=store.incomplete,
                 parts=parts,
@@ -646,7 +647,11 @@ class Orcas(FastAPI):
         from orcas.admin.routes.server import Around
 
         opening = {} if self.store is None else self.store.opening
-        return Around(self.settings, self._sources, opening, self._history, self._standby())
+        member = self.member
+        return Around(
+            self.settings, self._sources, opening, self._history, self._standby(), self._health,
+            None if member is None else member.status,
+        )  # fmt: skip
 
     def _health(self) -> health.StoreHealth:
         if self.store is None:

@@ -19,6 +19,8 @@ def node_paths(settings: Settings) -> tuple[str, ...]:
     """Those of the reserved paths that each node of a cluster answers itself, whichever node is the owner of the log."""
     return (
         "/_orcas/health", "/_orcas/metrics", "/_orcas/admin/cluster",
+        # Of the process and its machine.
+        *(f"/_orcas/admin/{name}" for name in ("about", "disk", "stats", "history", "log", "requests", "settings", "stop")),
         *(("/minio/health", "/minio/v2/metrics") if settings.minio else ()),
         *(("/_localstack/health",) if settings.localstack else ()),
     )  # fmt: skip

@@ -6,16 +6,22 @@ The lock alone decides between the last two: the process that holds it has the s
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
+from typing import Final
 
-from orcas.control.files import InUseError, NoStoreError, is_locked
-from orcas.control.files.address import read_address
+from orcas.control.files import NODE_FOLDER, InUseError, NoStoreError, is_locked
+from orcas.control.files.address import read_address, running_at
 from orcas.control.keys import root_pair
 from orcas.control.sealing import SealedError, Sealer
-from orcas.errors import ConfigurationError
+from orcas.errors import ConfigurationError, UnavailableError
 from orcas.settings.clients import client_variables
 from orcas.settings.config import Settings
 from orcas.tools.session import HttpTransport, Session, transport_of
+
+# How long a node of a cluster may take to open its store in another role.
+_ROLE_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.1
 
 
 def remote(settings: Settings, url: str) -> Session:
@@ -54,7 +60,7 @@ def reached(settings: Settings, endpoint: str | None = None, *, keyring_required
     with contextlib.ExitStack() as stack:
         if endpoint is not None:
             session = remote(settings, endpoint)
-        elif not settings.memory and is_locked(settings.data):
+        elif not settings.memory and has_server(settings):
             # To try to open it would end the same way, but import a whole server first.
             session = through_server(settings)
         else:
@@ -65,6 +71,23 @@ def reached(settings: Settings, endpoint: str | None = None, *, keyring_required
             except InUseError:
                 session = through_server(settings)
         yield stack.enter_context(contextlib.closing(session))
+
+
+def has_server(settings: Settings) -> bool:
+    """Whether a server has the store of `settings.data` open. A node of a cluster that is about to open it is waited for.
+
+    Raises:
+        UnavailableError: the node has it not open for long.
+    """
+    end = time.monotonic() + _ROLE_SECONDS
+    while is_locked(settings.data / NODE_FOLDER) and running_at(settings.data) is None:
+        if time.monotonic() > end:
+            raise UnavailableError(
+                f"The node of a cluster in {settings.data} starts, or changes its role, and has no store open: try again in "
+                "some seconds."
+            )
+        time.sleep(_POLL_SECONDS)
+    return is_locked(settings.data)
 
 
 def through_server(settings: Settings) -> Session:

@@ -15,9 +15,12 @@ from orcas.cluster.joining import join
 from orcas.cluster.leaving import leave, read_mark
 from orcas.cluster.member import Member
 from orcas.cluster.small import kept_path, use_kept
+from orcas.control.files import locked
+from orcas.control.files.address import Address, write_address
 from orcas.engine import StoreError
 from orcas.errors import UnavailableError
 from orcas.settings.config import child_environment, resolve
+from orcas.tools.reach import has_server
 
 URL = "http://127.0.0.1:1"
 NOTHING = {
@@ -122,3 +125,39 @@ def test_commands_say_that_there_is_no_owner(
     done = ran(child_environment(), str(tmp_path), "cluster", word)
     assert done.returncode == 1
     assert f"orcas: {says}" in done.stderr
+
+
+def test_a_node_between_two_roles_is_waited_for(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = resolve({"data": str(node)}, ambient=False).settings
+    assert not has_server(settings)
+    monkeypatch.setattr("orcas.tools.reach._ROLE_SECONDS", 0.0)
+    with locked(node / "cluster.node"):
+        with pytest.raises(UnavailableError, match="starts, or changes its role, and has no store open: try again"):
+            has_server(settings)
+        with locked(node):
+            write_address(node, Address(URL, "us-east-1"))
+            assert has_server(settings)
+        # Nobody takes its directory meanwhile.
+        done = ran(child_environment(), str(node), "cluster", "leave", "--data", str(node))
+        assert "is in use by another process" in done.stderr
+
+
+def test_nodes_that_differ_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [
+        {"node": "0000000a", "role": "owner", "url": URL, "finding": None},
+        {
+            "node": "0000000b",
+            "role": "follower",
+            "url": URL,
+            "finding": "its log is not the beginning of that of the owner",
+        },
+    ]
+    monkeypatch.setattr("orcas.cli.server.cluster._session", lambda *_: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr("orcas.tools.nodes.compare", lambda *_, **__: found)
+    done = ran(child_environment(), str(tmp_path), "cluster", "verify")
+    assert done.returncode == 1
+    assert "Nodes that differ, are damaged, or could not be compared: 0000000b: stop each" in done.stderr
+    assert "its log is not" in done.stdout
+    assert "the same" in done.stdout
+    found.pop()
+    assert ran(child_environment(), str(tmp_path), "cluster", "verify").returncode == 0

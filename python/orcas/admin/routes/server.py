@@ -25,6 +25,7 @@ from orcas.version import versions
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from orcas.admin.health import StoreHealth
     from orcas.admin.watching.history import History
     from orcas.engine import Core
     from orcas.iam.directory import Directory
@@ -45,7 +46,7 @@ _versions: Final = functools.cache(versions)
 class Around:
     """Facts about the application: settings with their sources, how the store was opened, its history, and its lag.
 
-    `standby`: how it is as a standby; None if it is none.
+    `standby`: how it is as a standby; None if it is none. `cluster`: how it is as a node; None if it is none.
     """
 
     def __init__(
@@ -55,9 +56,11 @@ class Around:
         opening: Mapping[str, object],
         history: History | None,
         standby: Progress | None,
+        health: Callable[[], StoreHealth],
+        cluster: Callable[[], dict[str, Any]] | None,
     ) -> None:
         self.settings, self.sources, self.opening, self.history = settings, sources, opening, history
-        self.standby = standby
+        self.standby, self.health, self.cluster = standby, health, cluster
 
 
 def add_server(
@@ -73,18 +76,21 @@ def add_server(
     def about() -> dict[str, Any]:
         """The health of the store with its reason, damaged identities, versions, when and how the server started.
 
-        `standby`: of a standby, the server that it follows, the last record, and for how long it may be behind.
+        `standby`: of a standby, the server that it follows, the last record, and for how long it may be behind. `cluster`:
+        of a node of a cluster, what `GET cluster` says.
         """
-        health, known, standby = core().health(), identities(), around().standby
+        known, found = identities(), around()
+        health, standby = found.health(), found.standby
         started, cpu, memory = counts.counts()
         return {
             "health": {
                 "status": health.status, "reason": health.reason, "detail": health.detail, "writable": health.writable,
                 "durability": health.durability,
             },
-            "versions": dict(_versions()), "started": started, "opening": dict(around().opening), "cpu_sec": cpu,
+            "versions": dict(_versions()), "started": started, "opening": dict(found.opening), "cpu_sec": cpu,
             "memory_bytes": memory, "damaged_identities": [] if known is None else known.damaged(),
             "standby": None if standby is None else dataclasses.asdict(standby),
+            "cluster": None if found.cluster is None else found.cluster(),
         }  # fmt: skip
 
     # A coroutine, so that the answer is on its way when the signal arrives.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orcas.cli.options import Commands, Data, Where
-from orcas.cli.output import print_json, print_table
+from orcas.cli.output import print_found, print_json, print_table, waiting
 from orcas.cli.store.upkeep import settings_of
 from orcas.errors import OrcasError
 from orcas.process.failures import EXIT_NOT_RUNNING
@@ -21,13 +21,15 @@ To = Annotated[
     str | None, typer.Option("--to", metavar="NODE", help="The node that is to take it (default: the first to come).")
 ]
 
+Nodes = Annotated[list[str] | None, typer.Argument(metavar="URL", help="The nodes to compare with the owner.")]
+NoContent = Annotated[bool, typer.Option("--no-content", help="Do not read the content of objects.")]
 From = Annotated[str, typer.Option("--from", metavar="URL", help="The node that owns the log.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     cluster = Commands(help="Nodes that share a log, and one of which takes writes.")
-    for command in (status, move, join, leave):
+    for command in (status, move, verify, join, leave):
         cluster.command()(command)
     app.add_typer(cluster, name="cluster")
 
@@ -85,6 +87,45 @@ def move(to: To = None, *, where: Where) -> None:
     sys.stdout.write(f"{owner['node']} has given up the log; `orcas cluster status` shows who owns it now.\n")
 
 
+def verify(nodes: Nodes = None, no_content: NoContent = False, *, where: Where) -> None:
+    """Compare the copies of nodes: each reads its own files, and its log must be the beginning of that of the owner.
+
+    Compared are the chain of hashes over all records of the store's log, as the disk of each node has it, and the SHA-256
+    of the small files (identities, root key, quotas). Content is not sent: each node checks its own with the checksums that
+    the log has of it, and its index with the log, as `orcas fsck` does. So copies with the same log that are whole have the
+    same content. Not compared are events, usage and the audit log, which are of each node, and bytes that nothing refers
+    to.
+
+    Nodes serve meanwhile. Without URLs, it is the node of --data or --endpoint, and the owner of the log.
+
+    Exit code 1: a node differs, is damaged, or cannot be asked.
+
+    Example:
+
+        orcas cluster verify http://10.0.0.1:9000 http://10.0.0.2:9000
+    """
+    from orcas.tools.nodes import compare
+    from orcas.tools.reach import remote
+
+    settings = settings_of(where.data)
+    with contextlib.ExitStack() as stack, waiting(shown=not where.as_json) as advance:
+
+        def reach(url: str | None) -> Session:
+            found = _session(where) if url is None else remote(settings, url)
+            return stack.enter_context(contextlib.closing(found))
+
+        asked = [reach(url) for url in nodes or (None,)]
+        found = compare(asked, reach, advance, read_content=not no_content)
+    rows = [(each["node"], each["role"], each["url"], each["finding"] or "the same") for each in found]
+    print_found({"nodes": found}, where.as_json, ("Node", "Role", "Address", "Copy"), rows)
+    wrong = [each["node"] for each in found if each["finding"] is not None]
+    if wrong:
+        raise OrcasError(
+            f"Nodes that differ, are damaged, or could not be compared: {', '.join(wrong)}: stop each, and start it in an "
+            "empty directory; move the log away from an owner first, with `orcas cluster move`."
+        )
+
+
 def join(source: From, data: Data = None) -> None:
     """Copy the files of a node into an empty directory, for a new node of the cluster.
 
@@ -127,11 +168,11 @@ def leave(data: Data = None) -> None:
         orcas cluster leave --data /srv/s3
     """
     from orcas.cluster.leaving import leave as make_store
-    from orcas.control.files import InUseError, is_locked
+    from orcas.control.files import InUseError, is_running
     from orcas.settings.config import resolve
 
     directory = resolve({"data": data}).settings.data
-    if is_locked(directory):
+    if is_running(directory):
         raise InUseError(directory)
     make_store(directory)
     sys.stdout.write(f"{directory} is a store of its own now.\n")

@@ -44,6 +44,8 @@ def status(ready: Ready = False, *, where: Where) -> None:
 
         orcas status --ready
     """
+    from orcas.cluster.leaving import is_node
+
     if ready:
         url = ready_url(where)
         tell({"ready": True, "url": url}, f"ready: {url}", where.as_json)
@@ -53,7 +55,8 @@ def status(ready: Ready = False, *, where: Where) -> None:
     if session is None:
         shown: dict[str, Any] = {"running": False, "data": str(settings.data), **_of_disk(settings)}
         rows = [("state", "no server runs"), ("store", shown["data"]), ("disk", f"{size(shown['free'])} free")]
-        print_found(shown, where.as_json, ("", "status"), [*rows, ("to start", "orcas serve")])
+        start = "orcas serve --log URL --node-url URL" if is_node(settings.data) else "orcas serve"
+        print_found(shown, where.as_json, ("", "status"), [*rows, ("to start", start)])
         raise typer.Exit(EXIT_NOT_RUNNING)
     with contextlib.closing(session):
         shown = _document(session, settings, where.endpoint)
@@ -96,12 +99,11 @@ def _health(transport: HttpTransport, path: str) -> tuple[int, str]:
 
 def server_of(settings: Settings, endpoint: str | None) -> Session | None:
     """The server at `endpoint`, or the one that has the store open; None if there is none."""
-    from orcas.control.files import is_locked
-    from orcas.tools.reach import remote, through_server
+    from orcas.tools.reach import has_server, remote, through_server
 
     if endpoint is not None:
         return remote(settings, endpoint)
-    return through_server(settings) if is_locked(settings.data) else None
+    return through_server(settings) if has_server(settings) else None
 
 
 def _of_disk(settings: Settings) -> dict[str, int]:
@@ -116,16 +118,16 @@ def _document(session: Session, settings: Settings, endpoint: str | None) -> dic
     """The report of the server about itself, and its problems."""
     from orcas.tools.session import HttpTransport
 
-    about, disk, stats, tasks = (session.admin("GET", path) for path in ("about", "disk", "stats", "tasks"))
+    about, disk, stats = (session.admin("GET", path) for path in ("about", "disk", "stats"))
     assert isinstance(session.transport, HttpTransport)
     health = about["health"]
-    standby = about["standby"]
+    standby, node = about["standby"], about.get("cluster")
     # A standby is read-only, and well.
-    is_well = health["status"] == ("ok" if standby is None else "read-only")
-    failing = [f"the task {task['name']} fails: {task['error']}" for task in tasks["tasks"] if task["error"]]
+    is_well = health["status"] == ("ok" if standby is None or node is not None else "read-only")
+    failing = [f"the task {task['name']} fails: {task['error']}" for task in stats["tasks"] if task["error"]]
     wrong = [
         *([] if is_well else [f"{health['status']}: {health['detail'] or health['reason']}"]),
-        *([f"it does not follow {standby['url']}: {standby['error']}"] if standby and standby["error"] else []),
+        *([_not_following(standby, node)] if standby and standby["error"] else []),
         *([f"damaged identities: {len(about['damaged_identities'])}"] if about["damaged_identities"] else []),
         *failing,
     ]
@@ -136,8 +138,13 @@ def _document(session: Session, settings: Settings, endpoint: str | None) -> dic
         "writable": health["writable"], "durability": health["durability"], "memory": about["memory_bytes"],
         "buckets": len(stats["buckets"]), "objects": sum(bucket["objects"] for bucket in stats["buckets"]),
         "store": disk["store"], "free": disk["free"], "total": disk["total"], "reserve": disk["reserve"], "standby": standby,
-        "wrong": wrong,
+        "cluster": node, "wrong": wrong,
     }  # fmt: skip
+
+
+def _not_following(standby: dict[str, Any], node: dict[str, Any] | None) -> str:
+    followed = standby["url"] if node is None else f"the log of the cluster, {node['log']}"
+    return f"it does not follow {followed}: {standby['error']}"
 
 
 def _rows(shown: dict[str, Any]) -> list[tuple[str, str]]:
@@ -145,9 +152,10 @@ def _rows(shown: dict[str, Any]) -> list[tuple[str, str]]:
     hours, minutes = divmod(int(up.total_seconds()) // 60, 60)
     place = [("store", shown["data"])] if shown["data"] is not None else []
     accepts = "" if shown["writable"] else ", accepts no content"
-    standby = shown["standby"]
+    standby, node = shown["standby"], shown["cluster"]
     return [
-        ("state", f"running, {shown['health']}{accepts}" if standby is None else _behind(standby)),
+        ("state", f"running, {shown['health']}{accepts}" if standby is None else _behind(standby, node)),
+        *([] if node is None else [("owner", _owner(node))]),
         ("address", shown["url"]),
         ("since", f"{shown['since']}, {hours} h {minutes} min"),
         ("version", shown["version"]),
@@ -160,9 +168,18 @@ def _rows(shown: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _behind(standby: dict[str, Any]) -> str:
+def _owner(node: dict[str, Any]) -> str:
+    owner = node["owner"]
+    if node["role"] == "owner":
+        return f"this node, {node['node']}"
+    return "none" if owner is None else f"{owner['node']} at {owner['url']}"
+
+
+def _behind(standby: dict[str, Any], node: dict[str, Any] | None) -> str:
     behind = standby["behind_sec"]
     lag = "never reached" if behind is None else f"at most {behind:.1f} s behind"
+    if node is not None:
+        return f"follower {node['node']} of a cluster up to entry {node['next']} of its log, {lag}"
     return f"standby of {standby['url']} up to record {standby['sequence']}, {lag}"
 
 
@@ -195,11 +212,11 @@ def stop(*, where: Where) -> None:
 
 def _runs(settings: Settings, endpoint: str | None) -> bool:
     """Whether there is still a server."""
-    from orcas.control.files import is_locked
+    from orcas.control.files import is_running
     from orcas.tools.session import HttpTransport
 
     if endpoint is None:
-        return is_locked(settings.data)
+        return is_running(settings.data)
     with contextlib.closing(HttpTransport(endpoint)) as transport, contextlib.suppress(UnavailableError):
         return bool(json.loads(_health(transport, "live")[1]))
     return False

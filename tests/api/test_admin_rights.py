@@ -96,7 +96,9 @@ async def test_every_action_is_of_an_operation(site: Site) -> None:
         ("POST", "/replication/targets/{name}/test"), ("POST", "/replication/rules"),
         ("POST", "/replication/retry"), ("POST", "/replication/verify"),
         ("POST", "/move"), ("POST", "/backup-pins"), ("PUT", "/backup-pins/{name}"), ("DELETE", "/backup-pins/{name}"),
-        ("POST", "/cluster/move"), ("POST", "/standby/rounds"), ("GET", "/standby/rounds/{pin}/files/{folder}/{name}"),
+        ("POST", "/cluster/move"), ("POST", "/cluster/check"), ("GET", "/cluster/files"), ("GET", "/cluster/jobs/{name}"),
+        ("DELETE", "/cluster/jobs/{name}"),
+        ("POST", "/standby/rounds"), ("GET", "/standby/rounds/{pin}/files/{folder}/{name}"),
     }  # fmt: skip
 
 

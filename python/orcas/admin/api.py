@@ -123,7 +123,7 @@ def admin_app(parts: Callable[[], Parts], around: Callable[[], Around]) -> FastA
     _add_jobs(app, lambda: tools().jobs)
     _add_pins(app, core, lambda: parts().pins)
     add_snapshots(app, core)
-    add_cluster(app, lambda: parts().member)
+    add_cluster(app, lambda: parts().member, core, tools)
     add_standby(app, core, lambda: parts().pins, data, lambda: parts().copies)
     add_targets(app, lambda: parts().deliveries)
     add_tasks(app, schedule, tools)
@@ -241,12 +241,15 @@ def _add_jobs(app: FastAPI, known: Callable[[], Jobs]) -> None:
         """All jobs, the newest first: those that run, and those that ended within the hour."""
         return {"jobs": [job.describe() for job in known().all()]}
 
+    # The second path is for the jobs of a node, whichever node owns the log.
     @app.get("/jobs/{name}")
+    @app.get("/cluster/jobs/{name}")
     def job(name: str) -> dict[str, Any]:
         """The state of a job, and its result once it is done."""
         return found(name).describe()
 
     @app.delete("/jobs/{name}")
+    @app.delete("/cluster/jobs/{name}")
     def end(name: str) -> dict[str, Any]:
         """Cancel a running job, or remove a finished one."""
         job = found(name)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import Body, FastAPI, Query
 from pydantic import Field
 
 from orcas.admin.routes.orders import Order
-from orcas.engine import Refusal
+from orcas.cluster.small import digests
+from orcas.engine import Refusal, named_in_packs
 
 if TYPE_CHECKING:
+    from orcas.admin.tools import Tools
     from orcas.cluster.member import Member
+    from orcas.engine import Core
 
 
 class Handover(Order):
@@ -21,7 +25,15 @@ class Handover(Order):
     to: str | None = Field(default=None, pattern="^[0-9a-f]{8}$")
 
 
-def add_cluster(app: FastAPI, member: Callable[[], Member | None]) -> None:
+class NodeCheck(Order):
+    """How a node checks its files."""
+
+    read_content: bool = True
+
+
+def add_cluster(
+    app: FastAPI, member: Callable[[], Member | None], core: Callable[[], Core], tools: Callable[[], Tools]
+) -> None:
     """Add the routes."""
 
     def here() -> Member:
@@ -43,3 +55,23 @@ def add_cluster(app: FastAPI, member: Callable[[], Member | None]) -> None:
             raise Refusal(409, "NotOwner", "This node does not own the log: ask the one that does.")
         found.give_up(order.to)
         return found.status()
+
+    @app.post("/cluster/check", status_code=202, responses={409: {"description": "This is no node of a cluster"}})
+    def check(order: Annotated[NodeCheck | None, Body()] = None) -> dict[str, Any]:
+        """Begin a job on this node: a check of its files, with the `position` at which its copy of the log ends."""
+        directory, content = here().directory, (order or NodeCheck()).read_content
+        work = tools().check(read_content=content, threads=2, bytes_per_sec=0)
+
+        def run() -> dict[str, Any]:
+            # The log is read once more, because the position is that of the files and not of the index.
+            return work.run() | {"position": named_in_packs(directory, [], None, 0)[0].hex()}
+
+        return tools().start("check", dataclasses.replace(work, run=run))
+
+    @app.get("/cluster/files", responses={409: {"description": "This is no node of a cluster"}})
+    def files(position: Annotated[str, Query(pattern="^([0-9a-f]{112})?$")] = "") -> dict[str, Any]:
+        """SHA-256 of the small files as this node has them of the log. Of the owner: whether its log continues one that ends
+        at `position`; null if that cannot be told."""
+        found = here()
+        continues = core().continues(bytes.fromhex(position)) if position and found.owns else None
+        return {"small": digests(found.directory), "continues": continues}

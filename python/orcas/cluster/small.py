@@ -32,7 +32,7 @@ class SmallFiles:
         self._copies = ControlCopies(directory)
         self._node = node
         self._lock = threading.Lock()
-        self._known = {path.name: _digest(path.read_bytes()) for path in _kept(directory)}
+        self._known = digests(directory)
 
     def bring(self) -> None:
         """Bring what has changed to the other nodes. When this returns, it has.
@@ -76,6 +76,11 @@ def has_kept(directory: Path) -> bool:
 def kept_path(directory: Path, name: str) -> Path:
     """Where a small file is kept as the log has it."""
     return directory / _FOLDER / name
+
+
+def digests(directory: Path) -> dict[str, str]:
+    """SHA-256 of the files as the log has them."""
+    return {path.name: _digest(path.read_bytes()) for path in _kept(directory)}
 
 
 def _kept(directory: Path) -> list[Path]:

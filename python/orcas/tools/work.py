@@ -16,11 +16,16 @@ Watch = Callable[[dict[str, Any]], None]
 
 
 def run_job(
-    session: Session, kind: str, watch: Watch, order: dict[str, Any] | None = None, path: str | None = None
+    session: Session,
+    kind: str,
+    watch: Watch,
+    order: dict[str, Any] | None = None,
+    path: str | None = None,
+    jobs: str = "jobs",
 ) -> dict[str, Any]:
     """Start a job, show `watch` its progress until it ends, and give its result. Interrupted, it ends the job.
 
-    `path` is where it is started, if that is not its kind.
+    `path` is where it is started, if that is not its kind; `jobs` where it is polled.
 
     Raises:
         OrcasError: the job failed or was cancelled.
@@ -33,16 +38,16 @@ def run_job(
             watch(job["progress"])
             time.sleep(_POLL_SECONDS[min(polls, len(_POLL_SECONDS) - 1)])
             polls += 1
-            job = session.admin("GET", f"jobs/{name}")
+            job = session.admin("GET", f"{jobs}/{name}")
     except KeyboardInterrupt:
         with contextlib.suppress(OrcasError):
-            session.admin("DELETE", f"jobs/{name}")
+            session.admin("DELETE", f"{jobs}/{name}")
         raise
     watch(job["progress"])
     if job["state"] != "done":
         why = str(job["error"] or job["state"]).rstrip(".")
         raise OrcasError(f"The {kind} failed ({why}): remove the cause, and run it again.")
     with contextlib.suppress(OrcasError):
-        session.admin("DELETE", f"jobs/{name}")
+        session.admin("DELETE", f"{jobs}/{name}")
     result: dict[str, Any] = job["result"]
     return result

@@ -340,7 +340,15 @@ ELSEWHERE: Final = {
         "… has a store of its own, and the log": "has a store of its own",
         "… is of a node of a cluster": "is of a node of a cluster",
     },
+    "tests/cluster/test_operators.py": {
+        "The node in … does not own the log": "back up on the node that does",
+    },
+    "tests/unit/cluster/test_promises.py": {
+        "The log of the cluster, …, is not safe": "is not safe in its bucket",
+    },
     "tests/unit/cluster/test_refusals.py": {
+        "The node of a cluster in … starts": "starts, or changes its role, and has no store open",
+        "Nodes that differ": "Nodes that differ, are damaged, or could not be compared: ",
         "No node owns the log at present": "No node owns the log at present",
         "The node cannot follow the log (": "The node cannot follow the log (",
         "… cannot be replaced": "cannot be replaced",

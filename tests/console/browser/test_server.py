@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PATHS: Final = (
     "/health", "/settings", "/licences", "/live", "/requests", "/events", "/tasks", "/disk", "/usage", "/usage?by=day",
-    "/keyring", "/log",
+    "/keyring", "/log", "/cluster",
 )  # fmt: skip
 HOSTILE: Final = "<img src=x onerror=alert(1)>\x1b[31m\u202egpj.exe\"'&"
 

@@ -166,11 +166,22 @@ class _Run:
         return lambda count: self._count(name, count)
 
 
+def _check_owner(session: Session, directory: Path) -> None:
+    """The pin of a follower of a cluster would be on the files of another node. If it is lost later, the backup ends."""
+    node = session.admin("GET", "about").get("cluster")
+    if node is not None and node["role"] != "owner":
+        owner = "none at present" if node["owner"] is None else f"{node['owner']['node']} at {node['owner']['url']}"
+        raise UnavailableError(
+            f"The node in {directory} does not own the log of its cluster: back up on the node that does ({owner})."
+        )
+
+
 def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Target, advance: Advance) -> Outcome:
     """Copy the store that `session` reaches, whose files are in `directory`, to `target`.
 
     Raises:
-        UnavailableError: something cannot be read or written; the target keeps the backup it had.
+        UnavailableError: something cannot be read or written; the target keeps the backup it had. Or the store is that of a
+            follower of a cluster.
     """
     began = time.monotonic()
     if isinstance(target, DirectoryTarget) and Path(target.name).resolve().is_relative_to(directory.resolve()):
@@ -180,6 +191,7 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
         _PinnedFiles(session) as pinned,
         tempfile.TemporaryDirectory(prefix="orcas-backup-") as scratch,
     ):
+        _check_owner(session, directory)
         content = target.read_manifest()
         before = None if content is None else decode(content, f"{target.name}/manifest.json")
         if before is not None and before.store != pinned.store:

@@ -58,13 +58,17 @@ def add_cluster(
 
     @app.post("/cluster/check", status_code=202, responses={409: {"description": "This is no node of a cluster"}})
     def check(order: Annotated[NodeCheck | None, Body()] = None) -> dict[str, Any]:
-        """Begin a job on this node: a check of its files, with the `position` at which its copy of the log ends."""
+        """Begin a job on this node: a check of its files, with the `position` at which its copy of the log ends, if it is
+        whole."""
         directory, content = here().directory, (order or NodeCheck()).read_content
         work = tools().check(read_content=content, threads=2, bytes_per_sec=0)
 
         def run() -> dict[str, Any]:
+            report = work.run()
+            if not report["clean"]:
+                return report
             # The log is read once more, because the position is that of the files and not of the index.
-            return work.run() | {"position": named_in_packs(directory, [], None, 0)[0].hex()}
+            return report | {"position": named_in_packs(directory, [], None, 0)[0].hex()}
 
         return tools().start("check", dataclasses.replace(work, run=run))
 

@@ -11,6 +11,7 @@ from orcas.errors import OrcasError
 from orcas.tools.session import Session
 from orcas.tools.work import run_job
 
+SAME, DIFFERS, UNKNOWN = "the same", "differs", "could not be told"
 # What a follower has, the owner may not have applied yet, and small files are on their way.
 _TRIES: Final = 20
 _TRY_SECONDS: Final = 0.5
@@ -29,7 +30,7 @@ def compare(
 ) -> list[dict[str, Any]]:
     """Let these nodes and the owner of the log, which `reach` finds at its URL, check themselves, and compare them.
 
-    For each, its name, role and URL, and what is wrong (`finding`; None if nothing is).
+    For each, its name, role and URL, how its copy compares (`state`), and why (`finding`; None if it is the same).
 
     Raises:
         OrcasError: no node owns the log, or one of them cannot be asked.
@@ -52,39 +53,41 @@ def compare(
             )
         except OrcasError as error:
             node.checked = str(error).rstrip(".")
-    return [
-        {name: node.shown[name] for name in ("node", "role", "url")} | {"finding": _finding(node, owner)}
-        for node in nodes
-    ]
+    found = []
+    for node in nodes:
+        state, finding = _compared(node, owner)
+        shown = {name: node.shown[name] for name in ("node", "role", "url")}
+        found.append(shown | {"state": state, "finding": finding})
+    return found
 
 
-def _finding(node: _Node, owner: _Node) -> str | None:
+def _compared(node: _Node, owner: _Node) -> tuple[str, str | None]:
     if isinstance(node.checked, str):
-        return node.checked
+        return UNKNOWN, node.checked
     if not node.checked["clean"]:
         group = next((found for found in node.checked["groups"] if found["damage"]), node.checked["groups"][0])
-        return f"damaged: {group['area']}: {group['cause']}: {group['first']}"
+        return DIFFERS, f"damaged: {group['area']}: {group['cause']}: {group['first']}"
     if node is owner:
-        return None
-    difference: str | None = None
+        return SAME, None
+    found: tuple[str, str | None] = SAME, None
     for _ in range(_TRIES):
         try:
-            difference = _difference(node, owner, node.checked["position"])
+            found = _difference(node, owner, node.checked["position"])
         except OrcasError as error:
-            difference = f"could not be compared: {str(error).rstrip('.')}"
-        if difference is None:
+            found = UNKNOWN, str(error).rstrip(".")
+        if found[0] == SAME:
             break
         time.sleep(_TRY_SECONDS)
-    return difference
+    return found
 
 
-def _difference(node: _Node, owner: _Node, position: str) -> str | None:
-    """What differs from the owner at this moment."""
+def _difference(node: _Node, owner: _Node, position: str) -> tuple[str, str | None]:
+    """How a node compares with the owner at this moment."""
     here = node.session.admin("GET", "cluster/files")
     there = owner.session.admin("GET", f"cluster/files?position={position}")
     if there["continues"] is None:
-        return "could not be compared: the owner has compacted its log, or owns it no more; run it again"
+        return UNKNOWN, "the owner has compacted its log meanwhile, or owns it no more"
     if not there["continues"]:
-        return "its log is not the beginning of that of the owner"
+        return DIFFERS, "its log is not the beginning of that of the owner"
     names = sorted(name for name, digest in there["small"].items() if here["small"].get(name) != digest)
-    return f"{', '.join(names)} differ from those of the owner" if names else None
+    return (DIFFERS, f"{', '.join(names)} differ from those of the owner") if names else (SAME, None)

@@ -45,11 +45,14 @@ def test_a_difference_is_said(
     owner = session(OWNER, {"small": {"root.json": "1"}, "continues": True})
     found = compare([session(FOLLOWER, files, checked)], lambda _: owner, lambda _: None, read_content=True)
     assert [(each["node"], each["finding"]) for each in found] == [("b", finding), ("a", None)]
+    assert found[0]["state"] == (
+        "the same" if finding is None else "could not be told" if checked is not CLEAN else "differs"
+    )
 
 
 @pytest.mark.parametrize(
     ("continues", "finding"),
-    [(False, "its log is not the beginning of that of the owner"), (None, "could not be compared: the owner has")],
+    [(False, "its log is not the beginning of that of the owner"), (None, "the owner has compacted its log meanwhile")],
 )
 def test_a_log_that_the_owner_does_not_continue_is_said(
     continues: bool | None, finding: str, monkeypatch: pytest.MonkeyPatch

@@ -348,7 +348,8 @@ ELSEWHERE: Final = {
     },
     "tests/unit/cluster/test_refusals.py": {
         "The node of a cluster in … starts": "starts, or changes its role, and has no store open",
-        "Nodes that differ": "Nodes that differ, are damaged, or could not be compared: ",
+        "Nodes that could not be compared": "Nodes that could not be compared: ",
+        "Nodes that differ": "Nodes that differ or are damaged: ",
         "No node owns the log at present": "No node owns the log at present",
         "The node cannot follow the log (": "The node cannot follow the log (",
         "… cannot be replaced": "cannot be replaced",

@@ -98,13 +98,13 @@ def verify(nodes: Nodes = None, no_content: NoContent = False, *, where: Where) 
 
     Nodes serve meanwhile. Without URLs, it is the node of --data or --endpoint, and the owner of the log.
 
-    Exit code 1: a node differs, is damaged, or cannot be asked.
+    Exit code 1: a node differs, is damaged, or could not be compared.
 
     Example:
 
         orcas cluster verify http://10.0.0.1:9000 http://10.0.0.2:9000
     """
-    from orcas.tools.nodes import compare
+    from orcas.tools.nodes import DIFFERS, UNKNOWN, compare
     from orcas.tools.reach import remote
 
     settings = settings_of(where.data)
@@ -116,14 +116,18 @@ def verify(nodes: Nodes = None, no_content: NoContent = False, *, where: Where) 
 
         asked = [reach(url) for url in nodes or (None,)]
         found = compare(asked, reach, advance, read_content=not no_content)
-    rows = [(each["node"], each["role"], each["url"], each["finding"] or "the same") for each in found]
-    print_found({"nodes": found}, where.as_json, ("Node", "Role", "Address", "Copy"), rows)
-    wrong = [each["node"] for each in found if each["finding"] is not None]
+    rows = [(each["node"], each["role"], each["url"], each["state"], each["finding"] or "") for each in found]
+    print_found({"nodes": found}, where.as_json, ("Node", "Role", "Address", "Copy", "Why"), rows)
+    wrong, unknown = (
+        ", ".join(each["node"] for each in found if each["state"] == state) for state in (DIFFERS, UNKNOWN)
+    )
     if wrong:
         raise OrcasError(
-            f"Nodes that differ, are damaged, or could not be compared: {', '.join(wrong)}: stop each, and start it in an "
-            "empty directory; move the log away from an owner first, with `orcas cluster move`."
+            f"Nodes that differ or are damaged: {wrong}: stop each, and start it in an empty directory; move the log "
+            "away from an owner first, with `orcas cluster move`."
         )
+    if unknown:
+        raise OrcasError(f"Nodes that could not be compared: {unknown}: remove the cause, and run it again.")
 
 
 def join(source: From, data: Data = None) -> None:

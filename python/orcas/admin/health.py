@@ -35,7 +35,7 @@ class StoreHealth(Protocol):
 
     @property
     def status(self) -> str:
-        """`ok`, `full`, `read-only` or `damaged`; the worst that applies."""
+        """`ok`, `full`, `read-only` or `damaged`; the worst that applies. Of a node of a cluster also `no-owner`."""
 
     @property
     def reason(self) -> str | None:
@@ -93,10 +93,13 @@ def router(store: Callable[[], StoreHealth]) -> APIRouter:
     @routes.get(
         "/ready",
         response_model=None,
-        responses=_answers("Objects can be read: `ok`, `full` or `read-only`", "Stored data is `damaged`"),
+        responses=_answers(
+            "Objects can be read: `ok`, `full` or `read-only`", "`damaged` or `no-owner`: `reason` says why"
+        ),
     )
     def ready(response: Response) -> dict[str, str | bool]:
-        """Whether objects can be read, for a load balancer. `status` is `ok`, `full`, `read-only` or `damaged`.
+        """Whether objects can be read, for a load balancer. `status` is `ok`, `full`, `read-only` or `damaged`; `no-owner`
+        of a node of a cluster that can neither answer nor pass on.
 
         `reason` says why it is not `ok`, `writable` whether new content is accepted; `durability` is the default mode.
         """

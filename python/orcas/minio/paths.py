@@ -72,7 +72,9 @@ def router(
         if maintenance:
             return Response(status_code=412)
         found = await run_in_threadpool(health)
-        return Response(status_code=503 if found.status == "damaged" else 200, headers={"x-minio-read-quorum": "1"})
+        return Response(
+            status_code=503 if found.status in {"damaged", "no-owner"} else 200, headers={"x-minio-read-quorum": "1"}
+        )
 
     for path, answer in (
         ("live", live), ("ready", readable), ("cluster", cluster), ("cluster/read", readable),

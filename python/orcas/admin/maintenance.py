@@ -50,19 +50,8 @@ class ClockGuard:
         return dict(self._work())
 
 
-def tasks_of(
-    core: Core,
-    settings: Settings,
-    usage: UsageKeeper | None,
-    clock: Clock,
-    *,
-    keyring: bool,
-    log_store: Callable[[], Mapping[str, object]] | None = None,
-) -> list[Task]:
-    """The tasks of a store that takes writes. `usage` is kept if it is given, and the keyring looked after if `keyring`.
-
-    `log_store`: what asks the store of the log of a cluster whether it keeps its promises.
-    """
+def tasks_of(core: Core, settings: Settings, usage: UsageKeeper | None, clock: Clock, *, keyring: bool) -> list[Task]:
+    """The tasks of a store that takes writes. `usage` is kept if it is given, and the keyring looked after if `keyring`."""
     work = core.maintenance()
     tasks = [
         Task(
@@ -120,14 +109,13 @@ def tasks_of(
                 in_thread("keyring", lambda: {"destroyed": destroy_due(opened, settings.data)}), first=0,
             )
         )  # fmt: skip
-    if log_store is not None:
-        tasks.append(
-            Task(
-                "log-store", "ask the bucket of the log whether it keeps what the log rests on", _HOUR,
-                in_thread("log-store", log_store), outlasts=True,
-            )
-        )  # fmt: skip
     return tasks
+
+
+def log_store_task(ask: Callable[[], Mapping[str, object]]) -> Task:
+    """The task of the owner of a cluster, by which `ask` asks the store of the log whether it keeps its promises."""
+    about = "ask the bucket of the log whether it keeps what the log rests on"
+    return Task("log-store", about, _HOUR, in_thread("log-store", ask), outlasts=True)
 
 
 def _expire_events(core: Core) -> Result:

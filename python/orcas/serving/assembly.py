@@ -6,7 +6,7 @@ import functools
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from orcas.admin.maintenance import tasks_of
+from orcas.admin.maintenance import log_store_task, tasks_of
 from orcas.admin.metering import UsageKeeper
 from orcas.admin.parts import Parts
 from orcas.admin.pins import BackupPins
@@ -70,9 +70,9 @@ def parts_of(
         if settings.usage_interval_sec:
             usage = UsageKeeper(core.usage(), settings.data, settings.usage_retention_days, settings.prices())
         # In a command, only a report opens the file of usage.
-        asks = functools.partial(check_promises, settings) if member is not None and has_bucket(settings) else None
-        kept = usage if serves else None
-        tasks = tasks_of(core, settings, kept, clock, keyring=delivers, log_store=asks)
+        tasks = tasks_of(core, settings, usage if serves else None, clock, keyring=delivers)
+        if member is not None and has_bucket(settings):
+            tasks.append(log_store_task(functools.partial(check_promises, settings)))
     schedule, logs = Schedule(tasks, clock), core.request_logs()
     return Parts(
         core=core,

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import load
@@ -100,6 +101,7 @@ def _figures(
     plan: Plan, kind: str, store: Callable[[Path], contextlib.AbstractContextManager[Callable[[], str]]], goal: int
 ) -> list[Figure]:
     puts, alone, passed, killed, moved, fresh = [], [], [], [], [], []
+    reads: list[_Reads] = []
     count = plan.size(20_000, 2_000)
     with scratch(plan.directory) as directory, store(directory) as log_url:
         for number in range(plan.size(5, 1)):
@@ -111,7 +113,8 @@ def _figures(
             first, second = Node(place / "first", url), Node(place / "second", url)
             try:
                 puts.append(_put(first, count))
-                passed.append(_passed_on(first, second))
+                passed.append(_slower(first, second))
+                reads.append(_reads(first, second, plan.size(40_000, 2_000)))
                 began = time.monotonic()
                 with Node(place / "third", url):
                     fresh.append(time.monotonic() - began)
@@ -128,7 +131,11 @@ def _figures(
                at_least=True, unit="/s", detail=detail),
         Figure(f"cluster-put-ratio-{kind}", f"durable PUTs of 1 KiB a second, {of} ÷ a server alone",
                [mine / other for mine, other in zip(puts, alone, strict=True)], detail=detail),
-        Figure(f"cluster-get-{kind}", f"GET of 1 KiB through a follower ÷ from the owner, p50, {of}", passed),
+        Figure(f"cluster-get-{kind}", f"how much longer a GET of 1 KiB takes at a follower, p50, {of}", passed, 1.0,
+               unit="ms"),
+        Figure(f"cluster-reads-{kind}", f"reads of three nodes ÷ one, each with a processor, {of}",
+               [found.of_three() for found in reads], 2.7, at_least=True,
+               detail={"us_each": [found.us() for found in reads]}),
         Figure(f"cluster-killed-{kind}", f"from the kill of the owner to the next write, {of}", killed,
                _LEASE_SECONDS + 2.0, unit="s", detail=detail),
         Figure(f"cluster-moved-{kind}", f"from `orcas cluster move` to the next write, {of}", moved, 1.0, unit="s"),
@@ -147,13 +154,45 @@ def _put(server: Process, count: int) -> float:
     return count / (time.monotonic() - began)
 
 
-def _passed_on(owner: Process, follower: Process) -> float:
+def _slower(owner: Process, follower: Process) -> float:
     took = []
     for server in (follower, owner):
         signer = server.signer()
         found = sorted(load.run(server.address, [signer.get(f"/small/{n:08x}") for n in range(1000)], 1))
         took.append(found[len(found) // 2])
-    return took[0] / took[1]
+    return (took[0] - took[1]) / 1e6
+
+
+@dataclass(frozen=True)
+class _Reads:
+    """Processor time of a read, in nanoseconds: of the owner for its own, of a follower, and of the owner for that."""
+
+    alone: float
+    follower: float
+    asked: float
+
+    def of_three(self) -> float:
+        """Reads of three nodes ÷ those of the owner alone, if each has a processor, and followers take all they can."""
+        left = 1 - 2 * self.asked / self.follower
+        return (left / self.alone + 2 / self.follower) * self.alone
+
+    def us(self) -> list[float]:
+        """In microseconds."""
+        return [round(each / 1000, 1) for each in (self.alone, self.follower, self.asked)]
+
+
+def _reads(owner: Process, follower: Process, count: int) -> _Reads:
+    def used(server: Process) -> tuple[float, float]:
+        for node in (owner, follower):
+            node.settle()
+        before = owner.cpu_ns(), follower.cpu_ns()
+        signer = server.signer()
+        load.run(server.address, [signer.get(f"/small/{n % 1000:08x}") for n in range(count)], _CONNECTIONS)
+        return (owner.cpu_ns() - before[0]) / count, (follower.cpu_ns() - before[1]) / count
+
+    alone, _ = used(owner)
+    asked, following = used(follower)
+    return _Reads(alone, following, asked)
 
 
 def _move(node: Process) -> None:

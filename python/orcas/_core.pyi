@@ -927,12 +927,14 @@ class FrontOptions(TypedDict):
 
     `reserved`: `orcas.settings.config.reserved_paths`; `of_node`: those of them that each node of a cluster answers itself;
     `is_owner`: whether requests are carried out before anybody has said who does that; `own_names`: the only hosts.
+    `reads_here`: whether a node of a cluster answers reads while another one owns the log.
     """
 
     threads: int
     reserved: list[str]
     of_node: list[str]
     is_owner: bool
+    reads_here: bool
     domains: list[str]
     website_host: str | None
     trusted_proxies: list[str]
@@ -960,12 +962,17 @@ class Front:
 
     @staticmethod
     def start(
-        core: Core, listeners: list[int], application: int, options: FrontOptions, tls: FrontTls | None = None
+        core: Core,
+        listeners: list[int],
+        application: int,
+        options: FrontOptions,
+        tls: FrontTls | None = None,
+        node: ClusterNode | None = None,
     ) -> Front:
         """Serve connections to sockets that listen already, until `stop`. Keep them open until then.
 
         What is not S3 is passed on over pairs of sockets, an end of each of which is sent over the socket `application`.
-        With `tls`, connections speak TLS.
+        With `tls`, connections speak TLS. `node`: that of a cluster.
 
         Raises:
             OSError: threads cannot be started.
@@ -1124,15 +1131,16 @@ class ClusterLogOptions(TypedDict):
 class ClusterStep(TypedDict):
     """What a step of a node has brought.
 
-    `entries` were read, and `changed` tells whether files of the log or packs have new bytes. `removed` are files that
-    the owner has removed, `small` those at the top of the directory that are new. `notes` are messages of owners, in
-    their order.
+    `entries` were read, `changed` tells whether files of the log or packs have new bytes, and `keys` whether the keyring
+    is new. `given_up` are files, ends of files and holes that the owner has given up, `small` files at the top of the
+    directory that are new. `notes` are messages of owners, in their order.
     `at_the_end`: this was everything that was acknowledged before the call. `next`: the position of the next entry.
     """
 
     entries: int
     changed: bool
-    removed: list[str]
+    keys: bool
+    given_up: tuple[list[str], list[tuple[str, int]], list[tuple[str, int, int]]]
     small: list[str]
     notes: list[bytes]
     at_the_end: bool
@@ -1160,13 +1168,33 @@ class ClusterNode:
             StoreError: the log cannot be read.
         """
 
-    def follow(self) -> ClusterStep:
-        """Apply what is new in the log, up to its end or for some hundred batches. Blocks.
+    def follow(self, until: tuple[int, int] | None = None) -> ClusterStep:
+        """Apply what is new in the log, up to its end, or for some hundred batches. Blocks.
+
+        `until`: the position after the last entry to apply, and the id of that, which the owner says that the log has.
 
         Raises:
             StoreError: the log cannot be read, or begins behind what this node has, or a file cannot be written.
             ValueError: the directory has a store of its own, and the log another one. Nothing was applied.
         """
+
+    def give_up(self, given_up: tuple[list[str], list[tuple[str, int]], list[tuple[str, int, int]]]) -> None:
+        """Give up files, ends of files and holes that the owner has given up; the store is not open. Blocks.
+
+        Raises:
+            StoreError: a file cannot be changed.
+        """
+
+    def wait(self, seconds: float) -> tuple[int, int, int, int] | int | None:
+        """What reads wait for: a term, the record and the position that this node is to show, and the id of the entry before
+        it; or all of the log, with the number of the question. None after some seconds, or after `wake`. Blocks."""
+
+    def wake(self) -> None:
+        """End `wait`."""
+
+    def show(self, index: tuple[int, int, int] | None, known: int = 0, ended: tuple[int, bool] = (0, False)) -> None:
+        """Let reads know what this node shows: term, record and position; None if reads may have nothing of it. `known`: the
+        last record that an owner has shown. `ended`: the last question about all of the log, and whether this shows that."""
 
     def take(self) -> ClusterStep | None:
         """Take the log, and apply what it has up to its end; the store is not open. None: another node was faster. Blocks.
@@ -1756,11 +1784,14 @@ class Core:
             StoreError: it is locked, damaged or not complete.
         """
 
-    def follow(self, given_up: list[str]) -> int:
-        """Show what the copy of the log has beyond the last call. The sequence of the last record. Blocks.
+    def follow(
+        self, given_up: tuple[list[str], list[tuple[str, int]], list[tuple[str, int, int]]], until: int | None = None
+    ) -> int:
+        """Show what the copy of the log has beyond the last call, up to the record `until`. The sequence of the last record,
+        which is a later one if the index was rebuilt. Blocks.
 
-        `given_up`: files that the other store does not have any more, by their names within the store. They are removed
-        when nobody reads them.
+        `given_up`: files, ends of files and holes that the other store does not have any more, by the names of the files
+        within the store. They are given up here when nobody reads them.
 
         Raises:
             StoreError: the log is damaged, or the index cannot follow.
@@ -1778,6 +1809,9 @@ class Core:
 
     def hold_log_for(self, standby: str, has: int) -> None:
         """Do not rewrite the log beyond the record `has` for ten minutes: this standby of the store has no more."""
+
+    def published_sequence(self) -> int:
+        """The sequence of the last record that readers see."""
 
     def applied_sequence(self) -> int:
         """The sequence of the last record in the index."""

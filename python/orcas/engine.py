@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from orcas._core import METRIC_LABELS as _CORE_LABELS
@@ -236,14 +237,23 @@ def standby_core(settings: Settings, snapshot: IdentitySnapshot) -> Core:
 
 
 @forwarded()
-def follow(core: Core, given_up: list[str]) -> int:
-    """Show what the copy of the log has by now. The sequence of the last record. Blocks.
+def follow(
+    core: Core,
+    files: list[str],
+    ends: Sequence[tuple[str, int]] = (),
+    holes: Sequence[tuple[str, int, int]] = (),
+    *,
+    until: int | None = None,
+) -> int:
+    """Show what the copy of the log has by now, up to the record `until`. The sequence of the last record. Blocks.
+
+    `files`, `ends` of files and `holes`: what the other store does not have any more.
 
     Raises:
         UnavailableError: the index cannot follow, or the log is damaged.
     """
     try:
-        return core.follow(given_up)
+        return core.follow((files, [*ends], [*holes]), until)
     except StoreError as error:
         raise UnavailableError(f"The standby cannot follow the log: {error}.") from None
 

@@ -10,10 +10,11 @@ use pyo3::types::PyBytes;
 
 use super::errors::{StoreError, store_error};
 use orcas_cluster::{Followed, Node, NodeError, NodeOptions};
-use orcas_fs::FileSystem;
+use orcas_front::{Cluster, Index, Reads, Shown, Wanted};
 use orcas_fs::real::RealFileSystem;
+use orcas_fs::{FileSystem, GivenUp};
 use orcas_log_stores::{Credentials, Options};
-use orcas_shared_log::Cursor;
+use orcas_shared_log::{Cursor, EntryId};
 
 /// What opens a shared log, as a dict.
 #[derive(FromPyObject)]
@@ -49,12 +50,37 @@ impl From<LogOptions> for NodeOptions {
     }
 }
 
+/// Files, ends of files and holes in files.
+#[derive(FromPyObject, IntoPyObject)]
+pub struct PyGivenUp(Vec<String>, Vec<(String, u64)>, Vec<(String, u64, u64)>);
+
+impl From<GivenUp> for PyGivenUp {
+    fn from(GivenUp { files, ends, holes }: GivenUp) -> Self {
+        Self(files, ends, holes)
+    }
+}
+
+impl From<PyGivenUp> for GivenUp {
+    fn from(PyGivenUp(files, ends, holes): PyGivenUp) -> Self {
+        Self { files, ends, holes }
+    }
+}
+
+/// What a node is to show: term, sequence, position, and the id of the entry before it; or all of the log, with the number
+/// of the question.
+#[derive(IntoPyObject)]
+enum PyWanted {
+    Index((u64, u64, u64, u128)),
+    End(u64),
+}
+
 /// What a step has brought, as a dict.
 #[derive(IntoPyObject)]
 struct Brought {
     entries: u64,
     changed: bool,
-    removed: Vec<String>,
+    keys: bool,
+    given_up: PyGivenUp,
     small: Vec<String>,
     notes: Vec<Py<PyBytes>>,
     at_the_end: bool,
@@ -68,7 +94,8 @@ impl Brought {
         Self {
             entries,
             changed: applied.changed,
-            removed: applied.removed,
+            keys: applied.keys,
+            given_up: applied.given_up.into(),
             small: applied.small,
             notes: applied.notes.iter().map(|note| PyBytes::new(py, note).unbind()).collect(),
             at_the_end: is_at_the_end,
@@ -95,6 +122,7 @@ pub struct LogPlace {
 #[pyclass(frozen, module = "orcas._core")]
 pub struct ClusterNode {
     node: Arc<Node>,
+    reads: Arc<Reads>,
 }
 
 impl ClusterNode {
@@ -102,6 +130,18 @@ impl ClusterNode {
     pub fn files(&self) -> PyResult<Arc<dyn FileSystem>> {
         self.node.files().map(|files| files as Arc<dyn FileSystem>).map_err(failed)
     }
+
+    /// What a front has to know of the log. `reads_here`: it answers reads while another node owns it.
+    pub fn cluster(&self, reads_here: bool) -> Cluster {
+        let node = Arc::clone(&self.node);
+        Cluster { reads: Arc::clone(&self.reads), reads_here, end: Arc::new(move || end_of(&node)) }
+    }
+}
+
+/// The end of the log in the term of its owner, if that is `node`.
+fn end_of(node: &Node) -> Option<(u64, u64, u128)> {
+    let (term, Cursor { next, last }) = node.end()?;
+    Some((term, next, last?.0))
 }
 
 #[pymethods]
@@ -110,7 +150,7 @@ impl ClusterNode {
     #[new]
     fn new(py: Python<'_>, data: PathBuf, options: LogOptions) -> PyResult<Self> {
         let node = py.detach(|| Node::open(Arc::new(RealFileSystem), &data, options.into())).map_err(failed)?;
-        Ok(Self { node: Arc::new(node) })
+        Ok(Self { node: Arc::new(node), reads: Arc::default() })
     }
 
     /// What an operator should know about the store of the log.
@@ -123,10 +163,41 @@ impl ClusterNode {
         py.detach(|| self.node.glance()).map_err(failed)
     }
 
-    /// Applies what is new in the log. Blocks.
-    fn follow(&self, py: Python<'_>) -> PyResult<Brought> {
-        let followed = py.detach(|| self.node.follow()).map_err(failed)?;
+    /// Applies what is new in the log, up to a position if it is given, with the id of the entry before it. Blocks.
+    #[pyo3(signature = (until = None))]
+    fn follow(&self, py: Python<'_>, until: Option<(u64, u128)>) -> PyResult<Brought> {
+        let until = until.map(|(next, last)| Cursor { next, last: Some(EntryId(last)) });
+        let followed = py.detach(|| self.node.follow(until)).map_err(failed)?;
         Ok(Brought::new(py, followed))
+    }
+
+    /// Gives up what the owner has given up; the store is not open. Blocks.
+    fn give_up(&self, py: Python<'_>, given_up: PyGivenUp) -> PyResult<()> {
+        py.detach(|| self.node.give_up(&given_up.into())).map_err(failed)
+    }
+
+    /// What reads wait for; None after some seconds, or after `wake`. Blocks.
+    fn wait(&self, py: Python<'_>, seconds: f64) -> Option<PyWanted> {
+        let wanted = py.detach(|| self.reads.wait(Duration::try_from_secs_f64(seconds).unwrap_or_default()));
+        wanted.map(|wanted| match wanted {
+            Wanted::Index(Index { term, sequence, position, last }) => {
+                PyWanted::Index((term, sequence, position, last))
+            }
+            Wanted::End(number) => PyWanted::End(number),
+        })
+    }
+
+    /// Ends `wait`.
+    fn wake(&self) {
+        self.reads.wake();
+    }
+
+    /// What this node shows: term, sequence and position; None if it is nothing that reads may have. `known` is the last
+    /// record that an owner has shown, `ended` the last question about all of the log, and whether this shows all of it.
+    #[pyo3(signature = (index, known = 0, ended = (0, false)))]
+    fn show(&self, index: Option<(u64, u64, u64)>, known: u64, ended: (u64, bool)) {
+        let index = index.map(|(term, sequence, position)| Index { term, sequence, position, last: 0 });
+        self.reads.show(Shown { index, known, ended });
     }
 
     /// Takes the log; None if another node was faster. Blocks.

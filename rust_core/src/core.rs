@@ -14,7 +14,7 @@ use super::admin::snapshots::{self, Snapshot};
 use super::admin::{
     BackupPin, LifecycleState, Maintenance, Pools, PyAdminCaller, ReclaimState, ReclaimStats, Stats, UsageCounts, judge,
 };
-use super::cluster::ClusterNode;
+use super::cluster::{ClusterNode, PyGivenUp};
 use super::errors::{StoreError, refusal_of, store_error};
 use super::events::{
     EventDeliveries, EventListener, EventsStats, ListeningPermit, ProgressRow, ReplicatedBucket, ReplicatedEvents,
@@ -233,14 +233,20 @@ impl Core {
         self.gateway.engine.hold_log_for(standby, has);
     }
 
-    /// Publishes what the copy of the log has beyond the last call, and removes the files that were given up when nobody
-    /// reads them any more. Returns the sequence of the last record. Blocks.
-    fn follow(&self, py: Python<'_>, given_up: Vec<String>) -> PyResult<u64> {
+    /// Publishes what the copy of the log has beyond the last call, up to the record `until`, and gives up what the other
+    /// store does not have when nobody reads it any more. Returns the sequence of the last record. Blocks.
+    #[pyo3(signature = (given_up, until = None))]
+    fn follow(&self, py: Python<'_>, given_up: PyGivenUp, until: Option<u64>) -> PyResult<u64> {
         py.detach(|| match &mut *self.standby.lock() {
-            Some((standby, _)) => standby.follow(given_up),
+            Some((standby, _)) => standby.follow(given_up.into(), until.unwrap_or(u64::MAX)),
             None => Err(Error::Closed),
         })
         .map_err(store_error)
+    }
+
+    /// The last record that readers see.
+    fn published_sequence(&self) -> u64 {
+        self.gateway.engine.published_sequence()
     }
 
     /// The last record in the index.
@@ -300,12 +306,13 @@ impl Core {
 
     /// Finishes submitted work, flushes and releases the lock. Blocks. Without effect when called again.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        drop(self.standby.lock().take());
+        let standby = self.standby.lock().take();
         let engine = self.engine.lock().take();
         let Some(engine) = engine else { return Ok(()) };
         py.detach(|| {
             self.gateway.close();
-            engine.close()
+            let finished = standby.map_or(Ok(()), |(standby, _)| standby.finish());
+            engine.close().and(finished)
         })
         .map_err(store_error)
     }

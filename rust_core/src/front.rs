@@ -8,6 +8,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
+use super::cluster::ClusterNode;
 use super::core::Core;
 use orcas_front::{Certificate, FrontOptions, Limits, Owner, Proxies, TlsOptions, UnderWay};
 
@@ -19,6 +20,8 @@ struct Options {
     reserved: Vec<String>,
     of_node: Vec<String>,
     is_owner: bool,
+    /// Of a node of a cluster that is not its owner.
+    reads_here: bool,
     domains: Vec<String>,
     website_host: Option<String>,
     trusted_proxies: Vec<String>,
@@ -46,6 +49,7 @@ impl TryFrom<Options> for FrontOptions {
             reserved: options.reserved,
             of_node: options.of_node,
             is_owner: options.is_owner,
+            cluster: None,
             domains: options.domains,
             website_host: options.website_host,
             trusted_proxies: trusted_proxies.ok_or_else(|| PyValueError::new_err("a proxy is no network"))?,
@@ -85,9 +89,9 @@ pub struct Front {
 impl Front {
     /// Serves connections to sockets that listen already, until `stop`. The caller keeps them open until then. What
     /// is not S3 is passed on over sockets, an end of each of which is sent over `application`. With `tls`, connections
-    /// speak TLS.
+    /// speak TLS. `node`: that of a cluster.
     #[staticmethod]
-    #[pyo3(signature = (core, listeners, application, options, tls = None))]
+    #[pyo3(signature = (core, listeners, application, options, tls = None, node = None))]
     #[expect(clippy::needless_pass_by_value, reason = "as Python passes it")]
     fn start(
         py: Python<'_>,
@@ -96,11 +100,15 @@ impl Front {
         application: i32,
         options: Options,
         tls: Option<Tls>,
+        node: Option<PyRef<'_, ClusterNode>>,
     ) -> PyResult<Self> {
         if application < 0 || listeners.iter().any(|listener| *listener < 0) {
             return Err(PyValueError::new_err("a socket is closed"));
         }
-        let (gateway, options, tls) = (core.gateway(), options.try_into()?, tls.map(TlsOptions::from));
+        let reads_here = options.reads_here;
+        let cluster = node.map(|node| node.cluster(reads_here));
+        let options = FrontOptions { cluster, ..FrontOptions::try_from(options)? };
+        let (gateway, tls) = (core.gateway(), tls.map(TlsOptions::from));
         let started = py.detach(|| {
             // SAFETY: the caller keeps the sockets open during this call, which duplicates their descriptors.
             let borrow = |number| unsafe { BorrowedFd::borrow_raw(number) };

@@ -218,6 +218,16 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
             node.end(signal.SIGKILL)
 
 
+@pytest.fixture
+def cluster_of_rows(database: Database, tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster without nodes, whose log is in a database."""
+    made = Cluster(tmp_path, f"{database.url}?log=log{secrets.token_hex(6)}", {})
+    yield made
+    for node in made.nodes:
+        if node.process is not None:
+            node.end(signal.SIGKILL)
+
+
 def once(call: Callable[[], Any], seconds: float = 30) -> Any:
     """The result of a call once it succeeds."""
     results: list[Any] = []

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 from orcas.cluster.leaving import is_node, read_mark
 from orcas.cluster.log import authorities, open_node, without_secrets
 from orcas.cluster.small import SmallFiles, has_kept, use_kept
+from orcas.cluster.view import View
 from orcas.control.files import make_directory, write_secret_file
-from orcas.engine import Core, Front, LogPlace, StoreError, follow
+from orcas.engine import Core, Front, LogPlace, StoreError
 from orcas.errors import OrcasError, UnavailableError
 from orcas.settings.config import Settings
 from orcas.standby.following import Progress
@@ -88,8 +89,11 @@ class Member:
         self.owns = False
         # Whether this node takes the log if nobody owns it, before it has its next role.
         self._bids = True
-        # Whether the index of a follower has what was applied, and files that the owner has removed since.
-        self._is_shown, self._removed = True, list[str]()
+        # What the store of a follower shows, and what its owner showed last, as it has noted.
+        self._view: View | None = None
+        self._noted: int | None = None
+        # The last question about all of the log, and whether this node shows that.
+        self._ended = 0, False
         self._stop = threading.Event()
         self._served_until = 0.0
         self._small: SmallFiles | None = None
@@ -100,6 +104,8 @@ class Member:
         self.redirect: Callable[[str | None], None] = lambda _: None
         # Called when this node answers them for so many seconds.
         self.here: Callable[[float], None] = lambda _: None
+        # Called with the buckets that have an origin.
+        self._pull: Callable[[list[str]], None] = lambda _: None
         self.leave: Callable[[], None] = lambda: None
 
     # What both roles show.
@@ -185,8 +191,7 @@ class Member:
         except ValueError:
             raise self._other_store() from None
         self._note(brought)
-        for name in brought["removed"]:
-            (self._directory / name).unlink(missing_ok=True)
+        self.node.give_up(brought["given_up"])
         return bool(brought["at_the_end"])
 
     def _other_store(self) -> UnavailableError:
@@ -286,7 +291,7 @@ class Member:
         if self._small is not None:
             self._small.bring()
 
-    def run_owner(self) -> None:
+    def run_owner(self, core: Core) -> None:
         """Serve while the log takes signs of life, until `end`, or until this node does not own the log any more."""
         lease, kept = self._settings.cluster_lease_sec, self._settings.cluster_keep_sec
         truncates = min(_TRUNCATE_SECONDS, kept * _TRUNCATE_SHARE)
@@ -296,7 +301,7 @@ class Member:
         while True:
             sent = time.monotonic()
             try:
-                self._say({})
+                self._say({"shown": core.published_sequence()})
                 if time.monotonic() > self._served_until:
                     log.warning("The log of the cluster took nothing for too long: requests were refused meanwhile")
                 self._serve(sent)
@@ -335,23 +340,30 @@ class Member:
         def redirect(url: str | None) -> None:
             front.set_owner(url, self._authorities)
 
-        self.redirect, self.here = redirect, front.be_owner
+        self.redirect, self.here, self._pull = redirect, front.be_owner, front.set_origins
         if self.owns:
             front.be_owner(max(self._served_until - time.monotonic(), 0.0))
         else:
             redirect(self._url())
+            if self._view is not None:
+                front.set_origins(self._view.pulled)
 
     # The follower.
 
     def run_follower(self, core: Core) -> None:
         """Follow the log with an open store, until `end`, or until it is time to take it."""
-        marked = time.monotonic()
+        view = self._view = View(self._settings, core, self.node)
+        marked = looked = time.monotonic()
         shown: str | None = None
-        pause, longest = _POLL_SECONDS, max(_POLL_SHARE * self._settings.cluster_lease_sec, _POLL_SECONDS)
+        pause, longest = 0.0, max(_POLL_SHARE * self._settings.cluster_lease_sec, _POLL_SECONDS)
         while not self._stop.is_set():
+            wanted = self.node.wait(max(looked + pause - time.monotonic(), 0.0))
+            is_due = time.monotonic() >= looked + pause
             try:
-                ended, news = self._follow(core)
-                if self._error is not None:
+                if wanted is not None:
+                    self._answer(view, wanted)
+                ended, news = self._follow(view) if is_due else (False, False)
+                if is_due and self._error is not None:
                     log.info("This node follows the log of the cluster again")
                     self._error = None
                     self._heard = time.monotonic()
@@ -362,33 +374,65 @@ class Member:
                 if self._error is None:
                     log.warning("This node cannot follow the log of the cluster: %s. It tries again", error)
                 self._error = str(error)
-                self._stop.wait(_RETRY_SECONDS)
+                looked, pause = time.monotonic(), _RETRY_SECONDS
                 continue
             if self._url() != shown:
                 shown = self._url()
                 self.redirect(shown)
-            if ended:
-                if self._is_free():
-                    self._bids = True
-                    self.redirect(None)
-                    self.leave()
-                    return
-                pause = _POLL_SECONDS if news else min(2 * pause, longest)
-                self._stop.wait(pause)
+            if is_due:
+                looked = time.monotonic()
+                pause = _POLL_SECONDS if news else min(max(2 * pause, _POLL_SECONDS), longest)
+            if ended and self._is_free():
+                self._bids = True
+                self.redirect(None)
+                self.leave()
+                return
+            if is_due and not ended:
+                pause = 0.0
 
-    def _follow(self, core: Core) -> tuple[bool, bool]:
+    def _follow(self, view: View) -> tuple[bool, bool]:
         """Apply what is new, and show it. Whether that was everything, and whether it was anything."""
         if not self.node.glance():
             self._as_of = time.monotonic()
+            self._show(view, None)
             return True, False
-        brought = self.node.follow()
-        self._note(brought)
-        self._removed += brought["removed"]
-        self._is_shown = self._is_shown and not (brought["changed"] or brought["removed"])
-        if not self._is_shown:
-            follow(core, self._removed)
-            self._is_shown, self._removed = True, []
+        brought = self._step(view)
+        self._show(view, None)
         return brought["at_the_end"], bool(brought["entries"])
+
+    def _answer(self, view: View, wanted: tuple[int, int, int, int] | int) -> None:
+        """Show what reads wait for."""
+        if isinstance(wanted, int):
+            # The first end may be one that was found before the reads came.
+            for _ in range(2):
+                while not self._step(view)["at_the_end"]:
+                    pass
+            is_free = self._url() is None
+            if is_free:
+                view.show_all()
+            self._ended = wanted, is_free
+            self._show(view, None)
+            return
+        _, sequence, position, last = wanted
+        while self._next < position and self._step(view, (position, last))["entries"]:
+            pass
+        self._show(view, sequence)
+
+    def _step(self, view: View, until: tuple[int, int] | None = None) -> ClusterStep:
+        brought = self.node.follow(until)
+        self._note(brought)
+        view.take(brought)
+        return brought
+
+    def _show(self, view: View, known: int | None) -> None:
+        """Show up to this record and to what the owner has noted, which it has shown."""
+        found = [each for each in (known, self._noted) if each is not None]
+        self._noted = None
+        if view.load():
+            self._pull(view.pulled)
+        if found:
+            view.show(max(found))
+        view.tell(self._term, self._next, self._ended)
 
     def _url(self) -> str | None:
         """The address of the node that owns the log."""
@@ -399,16 +443,20 @@ class Member:
     def end(self) -> None:
         """End the loop of the role."""
         self._stop.set()
+        self.node.wake()
 
     def ended(self, *, stopped: bool) -> None:
         """The store is closed. `stopped`: the node ends; otherwise it has another role now. Blocks."""
         self._stop = threading.Event()
         self._small = None
-        self._is_shown, self._removed = True, []
-        self.redirect, self.here, self.leave = lambda _: None, lambda _: None, lambda: None
+        self.redirect, self.here, self._pull, self.leave = lambda _: None, lambda _: None, lambda _: None, lambda: None
+        self.node.show(None)
         if not self.owns:
             with contextlib.suppress(StoreError):
+                if self._view is not None:
+                    self.node.give_up(self._view.rest())
                 self.node.mark()
+            self._view = None
             return
         self.owns = False
         if self.node.over() is None:
@@ -438,6 +486,7 @@ class Member:
                 said = json.loads(note)
                 lease, is_free = float(said["lease_sec"]), bool(said.get("released"))
                 self._owner = Owner(said["node"], said["url"], self._term, lease, is_free, said.get("to"))
+                self._noted = said.get("shown", self._noted)
 
 
 def _name_of(directory: Path) -> str:

@@ -41,7 +41,7 @@ async def followed(settings: Settings, member: Member) -> AsyncIterator[tuple[Co
 @asynccontextmanager
 async def looping(member: Member, core: Core) -> AsyncIterator[None]:
     """The loop of the present role, while this is entered."""
-    loop = member.run_owner if member.owns else functools.partial(member.run_follower, core)
+    loop = functools.partial(member.run_owner if member.owns else member.run_follower, core)
     thread = threading.Thread(target=loop, name="orcas-cluster", daemon=True)
     thread.start()
     try:

@@ -75,7 +75,12 @@ def has_kept(directory: Path) -> bool:
 
 def kept_path(directory: Path, name: str) -> Path:
     """Where a small file is kept as the log has it."""
-    return directory / _FOLDER / name
+    return small_folder(directory) / name
+
+
+def small_folder(directory: Path) -> Path:
+    """Where they all are."""
+    return directory / _FOLDER
 
 
 def digests(directory: Path) -> dict[str, str]:

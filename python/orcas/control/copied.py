@@ -1,20 +1,35 @@
 """The small files of a store that is in use, as a standby copies them: one consistent state of them, kept while it lasts.
+And the identities that such copies have, which are read only.
 
 The order of reading is that of a backup: what is noted elsewhere is read before what notes it, and the keyring comes last.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import tempfile
 import threading
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
+import aiosqlite
+
+from orcas.control.cipher import read_cipher
 from orcas.control.database import back_up_database
 from orcas.control.files import DATABASE_NAME, KEY_NAME, KEYRING_NAMES, QUOTAS_NAME, ROOT_NAME, read_secret_file
 from orcas.control.files.audit import FOLDER, audit_files
 from orcas.control.files.twice import read_twice
+from orcas.control.identities.schema import SCHEMA_VERSION
+from orcas.control.identities.service import all_identities
+from orcas.control.identities.sessions.tokens import SessionKeys
+from orcas.control.identities.snapshot import IdentitySnapshot
+from orcas.control.rescue import FAILURES
+from orcas.control.root import Root, known_owner
+from orcas.control.sealing import Sealer
+from orcas.control.store import stored_root_pair
+from orcas.errors import UnavailableError
 
 # Kept twice by the store; a copy has the content once.
 CONTROL_NAMES: Final = (ROOT_NAME, DATABASE_NAME, KEY_NAME, QUOTAS_NAME, *KEYRING_NAMES)
@@ -92,3 +107,56 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class Loaded(NamedTuple):
+    """The identities, and what else requests need of the control store."""
+
+    snapshot: IdentitySnapshot
+    # Ids and keys of the tokens of sessions.
+    session_keys: list[tuple[bytes, bytes]]
+    # Buckets with an origin.
+    pulled: list[str]
+
+
+class _Keys:
+    """Takes the keys of tokens in place of an engine."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[bytes, bytes]] = []
+
+    def use_session_keys(self, keys: list[tuple[bytes, bytes]]) -> None:
+        """Take them."""
+        self.found = keys
+
+    def now_ms(self) -> int:
+        """Nothing expires here."""
+        return 0
+
+
+async def load_identities(folder: Path, sealer: Sealer | None) -> Loaded:
+    """Read the files in `folder`, which nobody writes: they are only replaced.
+
+    Raises:
+        UnavailableError: they are not complete, or damaged, or of another version, or `sealer` does not open them.
+    """
+    path = folder / DATABASE_NAME
+    cipher, owner, pair = read_cipher(folder, sealer), known_owner(folder), stored_root_pair(folder, sealer)
+    if cipher is None or owner is None or pair is None:
+        raise UnavailableError(f"{path} cannot be read without {KEY_NAME} and the root key.")
+    root, keys = Root(owner, *pair, None, fresh=False), _Keys()
+    try:
+        uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
+        async with contextlib.AsyncExitStack() as stack:
+            connection = await stack.enter_async_context(aiosqlite.connect(uri, uri=True, isolation_level=None))
+            version = next(iter(await connection.execute_fetchall("PRAGMA user_version")))[0]
+            if version != SCHEMA_VERSION:
+                raise UnavailableError(f"{path} is of another version of Orcas.")
+            for name, function in cipher.digests()[0].functions.items():
+                await connection.create_function(name, -1, function, deterministic=True)
+            snapshot = await all_identities(connection, cipher, root)
+            await SessionKeys(connection, cipher, keys, lambda: None).load()
+            pulled = [row[0] for row in await connection.execute_fetchall("SELECT bucket FROM origins")]
+    except FAILURES as error:
+        raise UnavailableError(f"{path} cannot be read: {error}.") from None
+    return Loaded(snapshot, keys.found, pulled)

@@ -125,15 +125,17 @@ def start_front(
     own_names = None
     if settings.dev or settings.root_secret_key == DEV_SECRET_KEY:
         own_names = [*settings.domains, *filter(None, (settings.website_host,))]
+    member = store.parts.member
     front = Front.start(store.parts.core, [each.fileno() for each in listeners], application.fileno(), {
         "threads": _processors(), "reserved": list(reserved_paths(settings)),
-        "of_node": list(node_paths(settings)), "is_owner": store.parts.member is None or store.parts.member.owns,
+        "of_node": list(node_paths(settings)), "is_owner": member is None or member.owns,
+        "reads_here": settings.cluster_reads == "strict",
         "domains": list(settings.domains), "website_host": settings.website_host,
         "trusted_proxies": list(settings.trusted_proxies), "own_names": own_names,
         "body_budget": settings.body_budget, "max_head_size": settings.max_head_size,
         "head_timeout_sec": settings.head_timeout_sec, "body_timeout_sec": settings.body_timeout_sec,
         "idle_timeout_sec": settings.idle_timeout_sec,
-    }, None if certificates is None else certificates.tls())  # fmt: skip
+    }, None if certificates is None else certificates.tls(), None if member is None else member.node)  # fmt: skip
     pulls, testing = store.parts.pulls, store.parts.testing
     pulls.replaced = front.set_origins
     front.set_origins(list(pulls.buckets))

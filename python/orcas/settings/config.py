@@ -379,19 +379,19 @@ class Settings(ObservabilitySettings):
 
     cluster_log: str | None = _setting(
         None, "log that the nodes of a cluster share, as s3://BUCKET/PREFIX or postgresql://HOST/DATABASE", text,
-        pattern=_LOG_URL, requirement="s3://BUCKET/PREFIX or postgresql://HOST/DATABASE", secret=True,
-    )  # fmt: skip
+        pattern=_LOG_URL, requirement="s3://BUCKET/PREFIX or postgresql://HOST/DATABASE", secret=True)  # fmt: skip
     cluster_url: str | None = _setting(
         None, "address at which the other nodes of the cluster reach this one, as http://HOST:PORT or https://HOST:PORT",
-        text, pattern=_NODE_URL, requirement="http://HOST:PORT or https://HOST:PORT",
-    )  # fmt: skip
+        text, pattern=_NODE_URL, requirement="http://HOST:PORT or https://HOST:PORT")  # fmt: skip
     cluster_lease_sec: float = _setting(
         6.0, "time without a sign of life from the owner of the log after which another node takes it", number,
-        unit="seconds", low=1, high=300,
-    )  # fmt: skip
+        unit="seconds", low=1, high=300)  # fmt: skip
     cluster_keep_sec: int = _setting(
         3600, "time for which the log of a cluster keeps what nodes may still have to read", integer,
         unit="seconds", low=1, high=365 * DAY_SECONDS)  # fmt: skip
+    cluster_reads: str = _setting(
+        "strict", "who answers reads at a node that does not own the log: the node itself, with everything that was "
+        "acknowledged before (`strict`), or the owner (`owner`)", text, choices=("strict", "owner"))  # fmt: skip
 
     log_format: str = _setting(
         "auto", "format of the log on stderr; `auto` means `human` on a terminal and `json` elsewhere", text,

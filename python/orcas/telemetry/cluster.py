@@ -12,6 +12,7 @@ TERM: Final = "orcas_cluster_term"
 POSITION: Final = "orcas_cluster_position"
 SILENT: Final = "orcas_cluster_silent_seconds"
 PASSED: Final = "orcas_cluster_passed_requests"
+READS: Final = "orcas_cluster_reads"
 # What can come of a request that is for another node.
 RESULTS: Final = ("answered", "refused", "lost", "repeated")
 FAMILIES: Final[list[tuple[str, str, str, list[str], str]]] = [
@@ -38,6 +39,7 @@ FAMILIES: Final[list[tuple[str, str, str, list[str], str]]] = [
         ["result"],
         "Requests for the owner of a cluster at another node: answered, refused with 503, lost, or sent twice.",
     ),
+    (READS, "counter", "", [], "Reads that a follower of a cluster has answered itself."),
 ]
 LABELS: Final[list[tuple[str, str, list[str]]]] = [(PASSED, "result", list(RESULTS))]
 _END: Final = "# EOF\n"
@@ -66,6 +68,7 @@ def _lines(numbers: NodeNumbers, passed: Mapping[str, int], *, openmetrics: bool
         TERM: str(numbers.term),
         POSITION: str(numbers.position),
         SILENT: f"{numbers.silent_sec:.3f}",
+        READS: str(passed.get("read", 0)),
     }
     for family, kind, _, _, meaning in FAMILIES:
         shown = f"{family}_total" if kind == "counter" and not openmetrics else family
@@ -74,4 +77,4 @@ def _lines(numbers: NodeNumbers, passed: Mapping[str, int], *, openmetrics: bool
         if family == PASSED:
             yield from (f'{PASSED}_total{{result="{result}"}} {passed.get(result, 0)}' for result in RESULTS)
         else:
-            yield f"{family} {values[family]}"
+            yield f"{family}_total {values[family]}" if kind == "counter" else f"{family} {values[family]}"

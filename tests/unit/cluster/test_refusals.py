@@ -24,7 +24,8 @@ from orcas.tools.reach import has_server
 
 URL = "http://127.0.0.1:1"
 NOTHING = {
-    "entries": 0, "changed": False, "removed": [], "small": [], "notes": [], "at_the_end": True, "term": 0, "next": 0,
+    "entries": 0, "changed": False, "keys": False, "given_up": ([], [], []), "small": [], "notes": [],
+    "at_the_end": True, "term": 0, "next": 0,
 }  # fmt: skip
 
 
@@ -55,7 +56,8 @@ def give_files(directory: Path) -> None:
 
 def member(directory: Path, monkeypatch: pytest.MonkeyPatch, **calls: Callable[..., Any]) -> Member:
     """A node whose log does what `calls` say."""
-    monkeypatch.setattr("orcas.cluster.member.open_node", lambda _: SimpleNamespace(mark=lambda: None, **calls))
+    node = SimpleNamespace(mark=lambda: None, give_up=lambda _: None, **calls)
+    monkeypatch.setattr("orcas.cluster.member.open_node", lambda _: node)
     monkeypatch.setattr("orcas.cluster.member.authorities", lambda: "")
     given = {"data": str(directory), "cluster_log": "s3://logs/a", "cluster_url": URL}
     return Member(resolve(given, ambient=False).settings)

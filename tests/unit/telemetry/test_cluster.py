@@ -16,7 +16,7 @@ NUMBERS = NodeNumbers(owns=False, term=3, position=41, silent_sec=0.25)
 
 
 def test_a_page_has_them_in_both_formats() -> None:
-    passed = {"answered": 5, "lost": 1}
+    passed = {"answered": 5, "lost": 1, "read": 7}
     families = list(text_string_to_metric_families(with_cluster("# EOF\n", NUMBERS, passed, openmetrics=True)))
     shown = [(family.name, family.type, family.documentation) for family in families]
     assert shown == [(name, kind, meaning) for name, kind, _, _, meaning in FAMILIES]
@@ -25,7 +25,7 @@ def test_a_page_has_them_in_both_formats() -> None:
     assert samples == counted | {
         ("orcas_cluster_owner",): 0, ("orcas_cluster_term",): 3, ("orcas_cluster_position",): 41,
         ("orcas_cluster_silent_seconds",): 0.25, ("orcas_cluster_passed_requests_total", "answered"): 5,
-        ("orcas_cluster_passed_requests_total", "lost"): 1,
+        ("orcas_cluster_passed_requests_total", "lost"): 1, ("orcas_cluster_reads_total",): 7,
     }  # fmt: skip
     older = with_cluster("", NUMBERS, passed, openmetrics=False)
     assert "# EOF" not in older

@@ -70,6 +70,8 @@ pub struct Catalog {
     pub kinds_in_use: KindsInUse,
     /// UpdateVersion records that were published since the store was opened.
     pub updates: AtomicU64,
+    /// The sequence of the last record that everybody sees.
+    pub published: AtomicU64,
     pub cache: ObjectCache,
     pub hidden: HiddenRuns,
     pub epochs: Arc<Epochs>,
@@ -95,6 +97,7 @@ impl Catalog {
             overlay: RwLock::new(Overlay::default()),
             kinds_in_use: KindsInUse::of(buckets.documents()),
             updates: AtomicU64::new(0),
+            published: AtomicU64::new(0),
             buckets: Snapshot::new(Arc::new(buckets)),
             cache: ObjectCache::default(),
             hidden: HiddenRuns::default(),
@@ -134,8 +137,9 @@ impl Catalog {
             self.buckets.replace(Arc::clone(buckets));
             self.kinds_in_use.show(buckets.documents());
         }
-        let mut updates = 0;
-        for (_, record) in records {
+        let (mut updates, mut last) = (0, None);
+        for (sequence, record) in records {
+            last = Some(sequence);
             let is_update = matches!(record, Record::UpdateVersion { .. });
             updates += u64::from(is_update);
             if is_update && planted::is(Bug::UpdateLeftInCache) {
@@ -146,11 +150,14 @@ impl Catalog {
             }
         }
         self.updates.fetch_add(updates, Ordering::Release);
+        if let Some(last) = last {
+            self.published.store(last, Ordering::Release);
+        }
         wants_refill
     }
 
-    /// Shows what the index has and nothing else: it was replaced by one with later records.
-    pub fn restart(&self, buckets: BucketTable) {
+    /// Shows what the index has and nothing else: it was replaced by one with later records, up to `last`.
+    pub fn restart(&self, buckets: BucketTable, last: Sequence) {
         let mut overlay = self.overlay.write();
         overlay.clear();
         overlay.note_move();
@@ -159,6 +166,7 @@ impl Catalog {
         self.kinds_in_use.show(buckets.documents());
         self.buckets.replace(Arc::new(buckets));
         self.cache.clear();
+        self.published.store(last, Ordering::Release);
     }
 
     /// The bucket of clients with this name.

@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use orcas_base::error::{Error, Result};
-use orcas_fs::{File, FileSystem, Open};
+use orcas_fs::{File, FileSystem, GivenUp, Open};
 
 use super::change::Change;
 
 /// Files that are kept open.
 const OPEN_MAX: usize = 64;
+/// Files whose readers have to be told that they are new.
+const KEYRINGS: [&str; 2] = ["keyring", "keyring.copy"];
 /// What a node keeps for itself, in the directory of the store.
 pub const FOLDER: &str = "cluster.node";
 /// Where the small files are in there, as the log has them. The control store works on others of the same names.
@@ -34,8 +36,10 @@ pub struct Copy {
 pub struct Applied {
     /// Something of the store's log or its packs is new.
     pub changed: bool,
-    /// Files that the owner has removed, by their names. They are still there.
-    pub removed: Vec<String>,
+    /// A keyring is new.
+    pub keys: bool,
+    /// What the owner does not have any more. It is still there: somebody may read it.
+    pub given_up: GivenUp,
     /// Small files that are new.
     pub small: Vec<String>,
     pub notes: Vec<Bytes>,
@@ -64,14 +68,8 @@ impl Copy {
                 self.file(&name)?.write_at(offset, &bytes)?;
                 applied.changed = true;
             }
-            Change::Cut { name, length } => {
-                let file = self.file(&name)?;
-                if file.len()? > length {
-                    file.set_len(length)?;
-                }
-            }
-            // A hole saves space and changes nothing that is read, so a file system without holes does without.
-            Change::Punch { name, offset, length } => drop(self.file(&name)?.punch(offset, length)?),
+            Change::Cut { name, length } => applied.given_up.ends.push((name, length)),
+            Change::Punch { name, offset, length } => applied.given_up.holes.push((name, offset, length)),
             Change::Rename { from, to } => {
                 self.open.remove(&from);
                 self.open.remove(&to);
@@ -81,9 +79,10 @@ impl Copy {
                     renamed => renamed?,
                 }
                 self.dirty.remove(&from);
+                applied.keys |= KEYRINGS.contains(&&*to);
                 self.dirty.insert(to);
             }
-            Change::Remove { name } => applied.removed.push(name),
+            Change::Remove { name } => applied.given_up.files.push(name),
             Change::Replace { name, bytes } => {
                 write_small(&*self.fs, &self.root, &name, &bytes)?;
                 applied.small.push(name);
@@ -93,12 +92,15 @@ impl Copy {
         Ok(())
     }
 
-    /// Removes files of a store that is not open.
+    /// Gives up what the owner has given up, in a store that is not open.
     ///
     /// # Errors
-    /// What removing one ran into.
-    pub fn remove(&mut self, names: &[String]) -> Result<()> {
-        for name in names {
+    /// What changing a file ran into.
+    pub fn give_up(&mut self, given_up: &GivenUp) -> Result<()> {
+        given_up.shorten(&*self.fs, &self.root)?;
+        let changed = given_up.ends.iter().map(|(name, _)| name);
+        self.dirty.extend(changed.chain(given_up.holes.iter().map(|(name, ..)| name)).cloned());
+        for name in &given_up.files {
             self.open.remove(name);
             // Its directory is to be synced.
             self.dirty.insert(name.clone());

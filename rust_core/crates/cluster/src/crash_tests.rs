@@ -109,7 +109,7 @@ impl Node {
         for batch in &log[self.next..] {
             let mut applied = Applied::default();
             self.copy.apply(batch, &mut applied).unwrap();
-            self.copy.remove(&applied.removed).unwrap();
+            self.copy.give_up(&applied.given_up).unwrap();
             self.next += 1;
         }
     }

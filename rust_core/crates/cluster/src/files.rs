@@ -492,6 +492,7 @@ mod tests {
             let (dir, mut applied) = (tempfile::tempdir().unwrap(), Applied::default());
             let mut copy = Copy::new(Arc::new(RealFileSystem), dir.path());
             self.log.0.lock().0.iter().for_each(|batch| copy.apply(batch, &mut applied).unwrap());
+            applied.given_up.shorten(&RealFileSystem, dir.path()).unwrap();
             (dir, applied)
         }
     }
@@ -566,7 +567,8 @@ mod tests {
         let (other, applied) = site.copied();
         let sent: usize = site.log.0.lock().0.iter().map(Bytes::len).sum();
         assert!(sent < 201_000, "{sent}");
-        assert_eq!(applied.removed, [PACK]);
+        assert_eq!(applied.given_up.files, [PACK]);
+        assert_eq!(applied.given_up.ends, [(PACK.to_owned(), 200_120)]);
         let found = std::fs::read(other.path().join(PACK)).unwrap();
         assert_eq!((found.len(), &found[100..200_100]), (200_120, &body[..]));
         assert_eq!(std::fs::read(other.path().join("store.keys")).unwrap(), b"keys");

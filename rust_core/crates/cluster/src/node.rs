@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 
 use bytes::Bytes;
 use orcas_base::error::Error as FileError;
-use orcas_fs::{FileSystem, Open};
+use orcas_fs::{FileSystem, GivenUp, Open};
 use orcas_log_stores::{Error as StoreError, Follower, LogStore, Options, Owner, Read, Taken};
 use orcas_shared_log::{Cursor, Position, Snapshot, Term};
 use parking_lot::Mutex;
@@ -147,17 +147,24 @@ impl Node {
         Ok(self.runtime.block_on(following.follower.glance())?)
     }
 
-    /// Applies what the log has beyond the last call, up to its end or for some hundred batches.
+    /// Applies what the log has beyond the last call, up to `until` if that is given, which its owner says that the log
+    /// has, else to its end, or for some hundred batches.
     ///
     /// # Errors
     /// [`NodeError::Behind`]; [`NodeError::WentBack`]; [`NodeError::OwnStore`]; [`NodeError::NotOwner`] if this node owns the
     /// log; what reading and writing ran into, when nothing was applied. The next call goes on.
-    pub fn follow(&self) -> Result<Followed, NodeError> {
+    pub fn follow(&self, until: Option<Cursor>) -> Result<Followed, NodeError> {
         let mut state = self.state.lock();
         let State::Following(following) = &mut *state else { return Err(NodeError::NotOwner) };
         following.check_known(&self.runtime, &self.store)?;
         let mut followed = Followed::default();
+        if let Some(until) = until {
+            following.follower.read_to(until);
+        }
         for _ in 0..BATCHES_MAX {
+            if until.is_some_and(|until| until.next <= following.cursor.next) {
+                break;
+            }
             let step = match self.runtime.block_on(following.follower.next()) {
                 Ok(Read::Entry(position, entry)) => {
                     let applied = following.apply(position, entry.batch.as_ref(), entry.term, &mut followed);
@@ -184,6 +191,24 @@ impl Node {
         }
         (followed.term, followed.next) = (following.term, following.cursor.next);
         Ok(followed)
+    }
+
+    /// Gives up what the owner has given up; the store is not open.
+    ///
+    /// # Errors
+    /// [`NodeError::NotOwner`] if this node owns the log, and what changing a file ran into.
+    pub fn give_up(&self, given_up: &GivenUp) -> Result<(), NodeError> {
+        match &mut *self.state.lock() {
+            State::Following(following) => Ok(following.copy.give_up(given_up)?),
+            State::Owner(_) => Err(NodeError::NotOwner),
+        }
+    }
+
+    /// The term in which this node owns the log, and the end of what the log has for sure.
+    pub fn end(&self) -> Option<(Term, Cursor)> {
+        let ownership = self.ownership().ok()?;
+        let end = *ownership.appended.cursor.lock();
+        Some((ownership.term, end))
     }
 
     /// Takes the log, and applies what it has up to its end: the store must not be open. `None`: another node was faster.
@@ -221,7 +246,7 @@ impl Node {
             following.follower = self.store.follow(following.cursor);
             return ended;
         };
-        following.copy.remove(&std::mem::take(&mut followed.applied.removed))?;
+        following.copy.give_up(&std::mem::take(&mut followed.applied.given_up))?;
         let term = owner.term();
         let appended = Arc::new(Appended {
             owner,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::handle::Handle;
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
+use orcas_base::sync::atomic::Ordering;
 use orcas_catalog::{Catalog, EpochPin, PauseGuard};
 use orcas_fs::Open;
 use orcas_log::{Continuation, LogPosition, files_up_to};
@@ -72,6 +73,11 @@ impl Handle {
     /// The last record in the index.
     pub fn applied_sequence(&self) -> Sequence {
         self.shared.applies.applied_to().sequence
+    }
+
+    /// The last record that readers see.
+    pub fn published_sequence(&self) -> Sequence {
+        self.shared.catalog.published.load(Ordering::Acquire)
     }
 
     /// Waits until everything acknowledged is durable and in the index. Blocking.

@@ -28,6 +28,16 @@ impl Handle {
         self.shared.keys.store_id
     }
 
+    /// A code that only nodes of a cluster with this store can make.
+    pub fn authenticate(&self, message: &[u8]) -> [u8; 32] {
+        self.shared.keys.authenticate(message).into()
+    }
+
+    /// Whether this is the code of a message.
+    pub fn is_authentic(&self, message: &[u8], code: &[u8]) -> bool {
+        self.shared.keys.authenticate(message) == *code
+    }
+
     /// Queues a mutation; never blocks. The waiter is told when it is decided.
     pub fn submit(&self, intent: Intent, cause: Cause, waiter: Waiter) {
         let submitted = Submitted::S3(intent, cause, waiter);

@@ -5,6 +5,7 @@
 //! request says how its body is received, so operations need no code here.
 
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,8 +17,8 @@ use hyper::body::Incoming;
 use crate::answer::{self, AnswerBody, Content, Pieces};
 use crate::connections::conn::{Conn, Order};
 use crate::connections::refusals::{self, Refusal};
-use crate::context::{Context, ELSEWHERE, HELD};
-use crate::elsewhere::owner::Place;
+use crate::context::{Context, ELSEWHERE, HELD, LEASED};
+use crate::elsewhere::owner::{Passed, Place};
 use crate::head::Head;
 use crate::life::{Admitted, Life};
 use crate::origin::Origin;
@@ -66,15 +67,13 @@ impl Exchange {
         self.origin = self.origin.said_by(&self.context.shared.options.trusted_proxies, &head.parts().headers);
         let shared = &self.context.shared;
         let detours = shared.detours();
-        if detours & ELSEWHERE != 0 && !route::is_of_node(shared, &head) {
-            match shared.ownership().place() {
-                Place::Here => {}
-                Place::At(remote) => return self.pass_to_owner(remote, &head, body).await,
-                Place::Nobody => return self.refuse_to_pass(&head, &refusals::NO_OWNER),
+        // Where the owner of the log is, if this is a read of a node that is not the owner.
+        let mut elsewhere = None;
+        if detours & (ELSEWHERE | LEASED) != 0 && !route::is_of_node(shared, &head) {
+            match self.detour(&head, body, detours).await {
+                ControlFlow::Continue((same, place)) => (body, elsewhere) = (same, place),
+                ControlFlow::Break(answer) => return answer,
             }
-        }
-        if shared.is_overdue(detours) && !route::is_of_node(shared, &head) {
-            return self.refuse_to_pass(&head, &refusals::NO_OWNER);
         }
         if route::is_for_application(shared, &head, detours & HELD != 0) {
             if head.has_body && route::is_of_application(shared, &head) {
@@ -89,10 +88,11 @@ impl Exchange {
             (shared.gateway.begin(&head.as_request(&pairs), &ingress, &self.context.responder), ingress.began)
         };
         let life = |admitted| Life::new(shared, &self.conn, (&head, self.origin), admitted);
+        let reads = elsewhere.is_some();
         let (life, answered) = match begun {
             Begun::Accepted(accepted) => {
                 let life = life(Admitted::of(&accepted, began));
-                let answered = self.go_on(accepted, &head, &mut body).await;
+                let answered = self.go_on(accepted, &head, &mut body, reads).await;
                 (life, answered)
             }
             Begun::Form(form) => {
@@ -104,23 +104,50 @@ impl Exchange {
                 let mut life = life(Admitted::Postponed(Arc::clone(&postponed)));
                 let accepted = self.accepted(&postponed).await;
                 life.admitted = Admitted::of(&accepted, began);
-                let answered = self.go_on(accepted, &head, &mut body).await;
+                let answered = self.go_on(accepted, &head, &mut body, reads).await;
                 (life, answered)
             }
         };
         match answered {
-            Ok(answer) if !(answer.lacks_object() && self.is_pulled(&life)) => {
+            Ok(answer) if !(answer.lacks_object() && self.is_pulled(&life) || reads && answer.status >= 500) => {
+                let _ = reads.then(|| shared.passed.add(Passed::Read));
                 self.respond(answer, life, &head, &body).await
             }
             Ok(_) | Err(Stop::Passed) => {
                 life.pass_on();
-                self.pass(&head, body).await
+                self.pass_elsewhere(elsewhere, &head, body).await
             }
             Err(Stop::Gone) => {
                 drop(life);
                 self.ended().await
             }
         }
+    }
+
+    /// Lets the node that owns the log answer, or refuses the request, unless this node may carry it out, or read for it:
+    /// then returns where the owner is.
+    async fn detour(
+        &self,
+        head: &Head,
+        body: Receiving,
+        detours: u8,
+    ) -> ControlFlow<Response<AnswerBody>, (Receiving, Option<Place>)> {
+        let shared = &self.context.shared;
+        let place = if detours & ELSEWHERE == 0 { Place::Here } else { shared.ownership().place() };
+        if !matches!(place, Place::Here) {
+            return if self.may_read(&place, head, detours & HELD != 0).await {
+                ControlFlow::Continue((body, Some(place)))
+            } else {
+                ControlFlow::Break(self.pass_elsewhere(Some(place), head, body).await)
+            };
+        }
+        if let Some(answer) = self.tell_index(head) {
+            return ControlFlow::Break(answer);
+        }
+        if shared.is_overdue(detours) {
+            return ControlFlow::Break(self.refuse_to_pass(head, &refusals::NO_OWNER));
+        }
+        ControlFlow::Continue((body, None))
     }
 
     fn ingress(&self) -> Ingress {
@@ -141,9 +168,12 @@ impl Exchange {
         postponed.take()
     }
 
-    /// Executes a request that was accepted, unless it is for the application.
-    async fn go_on(&self, accepted: Accepted, head: &Head, body: &mut Receiving) -> Result<Answer, Stop> {
+    /// Executes a request that was accepted, unless it is for the application, or for the owner of the log where this node
+    /// only `reads`.
+    async fn go_on(&self, accepted: Accepted, head: &Head, body: &mut Receiving, reads: bool) -> Result<Answer, Stop> {
         match accepted {
+            Ok(request) if reads && !self.is_read_here(&*request, head) => Err(Stop::Passed),
+            Err(_) if reads && self.is_logged(head) => Err(Stop::Passed),
             // The application writes down first who changes who may do what.
             Ok(request) if request.audited().is_some() => Err(Stop::Passed),
             Ok(request) => self.execute(&request, body).await,
@@ -389,7 +419,7 @@ pub fn report(refusal: &Refusal, request_id: &str, origin: &Origin) {
 enum Stop {
     /// The client has gone.
     Gone,
-    /// The application answers it.
+    /// Whoever it is passed on to answers it.
     Passed,
 }
 

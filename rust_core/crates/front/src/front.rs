@@ -163,7 +163,7 @@ impl Front {
     }
 
     /// How often requests were passed on to the owner, by what came of it.
-    pub fn passed(&self) -> [(&'static str, u64); 4] {
+    pub fn passed(&self) -> [(&'static str, u64); 5] {
         self.shared.passed.read()
     }
 }

@@ -26,4 +26,5 @@ pub use connections::limits::{FrontOptions, Limits};
 pub use connections::proxies::Proxies;
 pub use connections::tls::{Certificate, TlsOptions, check_tls};
 pub use elsewhere::owner::Owner;
+pub use elsewhere::reads::{Cluster, Index, Reads, Shown, Wanted};
 pub use front::Front;

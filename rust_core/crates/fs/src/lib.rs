@@ -3,6 +3,7 @@
 //! Implementations: `real` uses the operating system, `read_only` wraps another one, and the crate `fs_testing` has a disk that
 //! loses power. Nothing here retries: a failed sync is reported once, and the caller must abandon the file.
 
+mod given_up;
 pub mod read_only;
 pub mod real;
 pub mod scratch;
@@ -11,6 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use orcas_base::error::{Error, Result};
+
+pub use given_up::GivenUp;
 
 /// Holes consist of whole pages of this many bytes.
 pub const PUNCH_ALIGN: u64 = 4096;

@@ -84,9 +84,10 @@ pub fn recover(
     Ok(Recovered { log, last_sequence, torn_bytes, reappended_batches })
 }
 
-/// Passes the batches after `applied` (all for `None`) to `visit`, in order, up to the last one that the files have, and
-/// changes nothing. Returns where that one ends. For the copy of a log that another process writes: only durable batches
-/// are copied, so all of them count. The files `given_up` are there and count as gone.
+/// Passes the batches after `applied` (all for `None`) to `visit`, in order, up to the last one that the files have and
+/// that ends at `until` or before, and changes nothing. Returns where that one ends. For the copy of a log that another
+/// process writes: only durable batches are copied, so all of them count. The files `given_up` are there and count as
+/// gone.
 ///
 /// # Errors
 /// As of [`recover`].
@@ -95,9 +96,19 @@ pub fn follow(
     options: LogOptions,
     given_up: &[LogFileId],
     applied: Option<&LogPosition>,
+    until: Sequence,
     visit: Visit<'_>,
 ) -> Result<LogPosition, RecoverError> {
     let directory = LogDirectory::new(fs, options);
+    let (mut reached, mut is_cut) = (applied.cloned().unwrap_or(LogPosition::ORIGIN), false);
+    let visit: Visit<'_> = &mut |batch: RecoveredBatch| {
+        is_cut |= batch.position.sequence > until;
+        if is_cut {
+            return Ok(());
+        }
+        reached = batch.position.clone();
+        visit(batch)
+    };
     let mut survey = Survey::take(&directory)?;
     given_up.iter().for_each(|file| survey.leave_out(codec::log_file_number(*file)));
     let files = survey.walk(&directory.options)?;
@@ -106,7 +117,7 @@ pub fn follow(
         durable_end = batch.position.clone();
         visit(batch)?;
     }
-    Ok(durable_end)
+    Ok(if is_cut { reached } else { durable_end })
 }
 
 /// Visits the batches of `files` after `applied` that are known to be durable; those behind them are pending. Returns the

@@ -71,6 +71,8 @@ pub struct Follower {
     following: Following,
     found: Found,
     is_at_the_end: bool,
+    /// What is read is up to an end that was given, which is not that of the log.
+    reads_to: bool,
     deadline: Duration,
 }
 
@@ -90,7 +92,7 @@ impl Follower {
     }
 
     fn new(following: Following, cursor: Cursor, deadline: Duration) -> Self {
-        Self { following, found: Found::new(cursor), is_at_the_end: false, deadline }
+        Self { following, found: Found::new(cursor), is_at_the_end: false, reads_to: false, deadline }
     }
 
     /// Whether there seems to be something new, by one read: `next` changes the head of a database, or asks a bucket
@@ -123,6 +125,13 @@ impl Follower {
         }
     }
 
+    /// Lets `next` read up to `end` first, which the owner says that the log has. A bucket is asked entry by entry anyway.
+    pub fn read_to(&mut self, end: Cursor) {
+        if let Following::Rows(_, follow) = &mut self.following {
+            self.reads_to |= follow.read_to(end);
+        }
+    }
+
     pub async fn next(&mut self) -> Result<Read, Error> {
         let mut patience = Patience::new(self.deadline);
         loop {
@@ -150,7 +159,7 @@ impl Follower {
                         rows::Followed::Entries(entries) => self.found.entries.extend(entries),
                         rows::Followed::End(entries) => {
                             self.found.entries.extend(entries);
-                            self.is_at_the_end = true;
+                            self.is_at_the_end = !std::mem::take(&mut self.reads_to);
                         }
                         rows::Followed::Truncated(head) => return Ok(Read::Truncated(head.into())),
                         rows::Followed::Broken => return Err(Error::OtherLog),

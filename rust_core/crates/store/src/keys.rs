@@ -92,6 +92,12 @@ impl StoreKeys {
         copies.filter(|error| matches!(error, Error::Version { .. })).map(Err).next().unwrap_or(Ok(()))
     }
 
+    /// A code that only those can make who have these keys. Two are compared in constant time.
+    pub fn authenticate(&self, message: &[u8]) -> blake3::Hash {
+        let key = blake3::derive_key("Orcas 2026 messages between the nodes of a cluster", &self.commit_key);
+        blake3::keyed_hash(&key, message)
+    }
+
     pub fn is_same(&self, other: &Self) -> bool {
         (self.store_id, self.commit_key, self.scope_key) == (other.store_id, other.commit_key, other.scope_key)
     }

@@ -30,7 +30,7 @@ use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::Mutex;
-use orcas_base::sync::atomic::AtomicBool;
+use orcas_base::sync::atomic::{AtomicBool, Ordering};
 use orcas_catalog::{BucketTable, Catalog, fill_prefix_hash_filter};
 use orcas_chunks::{PackOptions, Packs};
 use orcas_fs::scratch::ScratchDir;
@@ -404,6 +404,7 @@ pub(super) fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineSta
         })
     });
     let (catalog, packs) = (Arc::new(Catalog::new(parts.index, parts.buckets)), Arc::new(parts.packs));
+    catalog.published.store(parts.position.sequence, Ordering::Release);
     let (faults, metrics) = (Arc::<Faults>::default(), Arc::<EngineMetrics>::default());
     let space = Arc::new(DiskSpace {
         fs: Arc::clone(&fs),

@@ -14,7 +14,7 @@ use orcas_fs::FileSystem;
 use orcas_fsck::INDEX_NAME;
 use orcas_index::{Applied, Index, IndexOptions, IndexPlace, Writer};
 use orcas_log::{CONTENT_PREFIX, Log, LogOptions, LogPosition, RecoverError, RecoveredBatch, follow, recover};
-use orcas_record::{self as record, BlobLocation, LogFileId, Record};
+use orcas_record::{self as record, BlobLocation, LogFileId, Record, Sequence};
 
 /// Records that go into the index in one piece during a replay.
 const REPLAY_RECORDS: usize = 16_384;
@@ -131,7 +131,7 @@ impl ReadLog for LogPosition {
         applied: Option<&LogPosition>,
         visit: Visit<'_>,
     ) -> Result<(Self, u64), RecoverError> {
-        follow(fs, log, &[], applied, visit).map(|end| (end, 0))
+        follow(fs, log, &[], applied, Sequence::MAX, visit).map(|end| (end, 0))
     }
 }
 
@@ -227,9 +227,11 @@ pub(crate) fn replay_copy(
     fs: &Arc<dyn FileSystem>,
     log: &LogOptions,
     given_up: &[LogFileId],
+    until: Sequence,
     index: &Index,
 ) -> Result<(Writer, LogPosition, Replayed), RecoverError> {
-    let mut read = |visit: Visit<'_>| follow(Arc::clone(fs), log.clone(), given_up, None, visit).map(|end| (end, 0));
+    let mut read =
+        |visit: Visit<'_>| follow(Arc::clone(fs), log.clone(), given_up, None, until, visit).map(|end| (end, 0));
     replay_with(log, index, None, &mut read)
 }
 

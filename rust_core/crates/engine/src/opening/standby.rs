@@ -22,7 +22,7 @@ use crate::upkeep::{Upkeep, UpkeepTask};
 use orcas_base::error::{Error, Result};
 use orcas_catalog::{BucketTable, Moved, Overlay};
 use orcas_chunks::{PackOptions, Packs, pack_name, pack_named, place_of};
-use orcas_fs::Random;
+use orcas_fs::{GivenUp, Random};
 use orcas_index::Index;
 use orcas_log::{
     BatchLocation, FILE_SIZE, LogOptions, LogPosition, LogReader, RecoverError, RecoveredBatch, SpareMaker, follow,
@@ -79,8 +79,9 @@ pub fn chunks_named(
         }
         Ok(())
     };
-    let end = match follow(Arc::clone(fs), log.clone(), &gone, from, &mut visit) {
-        Err(RecoverError::NoMatchingPosition) => follow(Arc::clone(fs), log.clone(), &gone, None, &mut visit),
+    let all = Sequence::MAX;
+    let end = match follow(Arc::clone(fs), log.clone(), &gone, from, all, &mut visit) {
+        Err(RecoverError::NoMatchingPosition) => follow(Arc::clone(fs), log.clone(), &gone, None, all, &mut visit),
         done => done,
     };
     match end {
@@ -107,8 +108,8 @@ pub struct Standby {
     log: LogOptions,
     /// The end of the last batch that was published.
     reached: LogPosition,
-    /// Files that the other store no longer has, with the epoch whose readers may still use them.
-    given_up: Vec<(u64, Vec<String>)>,
+    /// What the other store no longer has, with the epoch whose readers may still use it.
+    given_up: Vec<(u64, GivenUp)>,
 }
 
 impl Engine {
@@ -165,29 +166,29 @@ fn log_of(name: &str) -> Option<LogFileId> {
 }
 
 impl Standby {
-    /// Publishes what the copy of the log has beyond the last call. Returns the sequence of the last record. `given_up` are
-    /// files that the other store does not have any more at the end of that log, by their names within the store.
-    /// Blocking.
+    /// Publishes what the copy of the log has beyond the last call, up to the record `until`. Returns the sequence of the
+    /// last record, which is behind that if the index was rebuilt. `given_up` is what the other store did not have any more
+    /// when it had published that record. Blocking.
     ///
     /// # Errors
     /// [`Error::StorageFull`] when the index cannot follow. What reading the log ran into.
-    pub fn follow(&mut self, given_up: Vec<String>) -> Result<Sequence> {
+    pub fn follow(&mut self, given_up: GivenUp, until: Sequence) -> Result<Sequence> {
         let gone: Vec<LogFileId> = self
             .given_up
             .iter()
-            .flat_map(|(_, names)| names)
-            .chain(&given_up)
+            .flat_map(|(_, given_up)| &given_up.files)
+            .chain(&given_up.files)
             .filter_map(|name| log_of(name))
             .collect();
         let (fs, log, from) = (Arc::clone(&self.shared.fs), self.log.clone(), self.reached.clone());
         let stalled = self.shared.applies.stalled();
         let followed = match stalled {
             Some(Error::IndexDamaged { .. }) => Err(RecoverError::NoMatchingPosition),
-            _ => follow(fs, log, &gone, Some(&from), &mut |batch| self.publish(batch)),
+            _ => follow(fs, log, &gone, Some(&from), until, &mut |batch| self.publish(batch)),
         };
         match followed {
             Ok(end) => self.reached = end,
-            Err(RecoverError::NoMatchingPosition) => self.rebuild(&gone)?,
+            Err(RecoverError::NoMatchingPosition) => self.rebuild(&gone, until)?,
             Err(RecoverError::Failed(error)) => return Err(error),
         }
         if !given_up.is_empty() {
@@ -197,8 +198,8 @@ impl Standby {
             self.given_up.push((self.shared.catalog.epochs.end(), given_up));
         }
         while self.given_up.first().is_some_and(|(epoch, _)| self.shared.catalog.epochs.is_over(*epoch)) {
-            let (_, names) = self.given_up.remove(0);
-            names.iter().try_for_each(|name| self.remove(name))?;
+            let (_, gone) = self.given_up.remove(0);
+            self.give_up(&gone)?;
         }
         Ok(self.reached.sequence)
     }
@@ -242,13 +243,13 @@ impl Standby {
 
     /// Builds another index from the log, and shows what it has: this one is damaged, or the log was rewritten beyond what
     /// it has.
-    fn rebuild(&mut self, gone: &[LogFileId]) -> Result<()> {
+    fn rebuild(&mut self, gone: &[LogFileId], until: Sequence) -> Result<()> {
         let shared = &self.shared;
         tracing::warn!("The index of the standby does not fit the log any more, and is being rebuilt from it");
         let path = shared.options.data.join(REBUILT_NAME);
         Index::destroy(&path)?;
         let index = Index::open(index_options(&shared.options, Some(path.clone())), shared.keys.store_id)?;
-        let (writer, end, _) = match replay_copy(&shared.fs, &self.log, gone, &index) {
+        let (writer, end, _) = match replay_copy(&shared.fs, &self.log, gone, until, &index) {
             Ok(built) => built,
             Err(RecoverError::NoMatchingPosition) => return Err(Error::Missing { path: self.log.dir.clone() }),
             Err(RecoverError::Failed(error)) => return Err(error),
@@ -259,13 +260,26 @@ impl Standby {
         shared.applies.halt()?;
         let replaced = shared.catalog.index.replace(&path).map(|()| {
             shared.applies.restart(end.clone());
-            shared.catalog.restart(buckets);
+            shared.catalog.restart(buckets, end.sequence);
         });
         shared.applies.release();
         replaced?;
         self.reached = end;
         shared.upkeep.request(UpkeepTask::PrefixHashes);
         Ok(())
+    }
+
+    /// Gives up everything that is left: nobody reads the store any more.
+    ///
+    /// # Errors
+    /// What removing or changing a file ran into.
+    pub fn finish(mut self) -> Result<()> {
+        std::mem::take(&mut self.given_up).iter().try_for_each(|(_, given_up)| self.give_up(given_up))
+    }
+
+    fn give_up(&self, given_up: &GivenUp) -> Result<()> {
+        given_up.files.iter().try_for_each(|name| self.remove(name))?;
+        given_up.shorten(&*self.shared.fs, &self.shared.options.data)
     }
 
     fn remove(&self, name: &str) -> Result<()> {

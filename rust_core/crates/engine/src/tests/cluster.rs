@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::{Environment, Standby};
 use orcas_cluster::{Appender, Applied, Copy, Queue, SharedFiles};
+use orcas_fs::GivenUp;
 use orcas_fs::real::RealFileSystem;
 use orcas_fs_testing::SimRng;
 use orcas_record::Bucket;
@@ -61,7 +62,7 @@ impl Node {
     }
 
     /// Applies what is new in the log. Returns the files that the owner has removed.
-    fn apply(&mut self, log: &Log) -> Vec<String> {
+    fn apply(&mut self, log: &Log) -> GivenUp {
         let path = self.store.path().to_owned();
         let copy = self.copy.get_or_insert_with(|| Copy::new(Arc::new(RealFileSystem), &path));
         let mut applied = Applied::default();
@@ -70,16 +71,16 @@ impl Node {
             copy.apply(batch, &mut applied).unwrap();
         }
         self.next = batches.len();
-        applied.removed
+        applied.given_up
     }
 
     fn follow(&mut self, log: &Log) {
         let removed = self.apply(log);
         if let Some(standby) = &mut self.standby {
-            standby.follow(removed).unwrap();
+            standby.follow(removed, u64::MAX).unwrap();
             return;
         }
-        self.copy.as_mut().unwrap().remove(&removed).unwrap();
+        self.copy.as_mut().unwrap().give_up(&removed).unwrap();
         self.standby = Some(self.store.open_standby());
     }
 
@@ -108,7 +109,7 @@ impl Node {
         if self.standby.take().is_some() {
             self.store.close();
         }
-        self.copy.take().unwrap().remove(&removed).unwrap();
+        self.copy.take().unwrap().give_up(&removed).unwrap();
         let queue = Queue::new(Box::new(Owner { log: Arc::clone(log), term }));
         let files = SharedFiles::new(Arc::new(RealFileSystem), self.store.path(), Arc::new(queue));
         self.owns = true;

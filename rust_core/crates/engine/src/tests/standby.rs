@@ -8,6 +8,7 @@ use std::path::Path;
 
 use crate::{Effort, chunks_named};
 use orcas_decide::Failure;
+use orcas_fs::GivenUp;
 use orcas_fs_testing::SimRng;
 use orcas_log::LogPosition;
 use orcas_record::Bucket;
@@ -105,7 +106,7 @@ fn a_standby_shows_what_the_store_had_at_the_end_of_each_round() {
         for _ in 0..12 {
             (0..rng.below(25)).for_each(|_| change(&store, &bucket, &mut rng));
             let given_up = copied.round(&store);
-            standby.follow(given_up).unwrap();
+            standby.follow(GivenUp { files: given_up, ..GivenUp::default() }, u64::MAX).unwrap();
             assert_eq!(shown(&copied.store, &bucket), shown(&store, &bucket), "seed {seed}");
             if rng.below(4) == 0 {
                 // A round that was copied and not followed, as before a crash.

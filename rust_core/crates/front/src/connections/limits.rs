@@ -1,6 +1,7 @@
 //! Options of the listener, as the operator sets them.
 
 use crate::connections::proxies::Proxies;
+use crate::elsewhere::reads::Cluster;
 
 #[derive(Clone, Debug)]
 pub struct FrontOptions {
@@ -13,6 +14,8 @@ pub struct FrontOptions {
     pub of_node: Vec<String>,
     /// This node carries requests out, until `Front::set_owner` says otherwise. If not, none is known that does.
     pub is_owner: bool,
+    /// None if the server is no node.
+    pub cluster: Option<Cluster>,
     /// Names below which buckets are hosts, and that of websites: no path is reserved there.
     pub domains: Vec<String>,
     pub website_host: Option<String>,

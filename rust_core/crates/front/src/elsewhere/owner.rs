@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use http::header::HOST;
 use http::request::Parts;
 use http::uri::Scheme;
-use http::{HeaderName, HeaderValue, Response, Uri};
+use http::{HeaderName, HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use rustix::net::sockopt;
@@ -64,9 +65,9 @@ pub enum Place {
     Nobody,
 }
 
-/// How often requests were passed on, by what came of it.
+/// How often requests were passed on, by what came of it, and how often they were read here instead.
 #[derive(Default)]
-pub struct PassedCounts([AtomicU64; 4]);
+pub struct PassedCounts([AtomicU64; 5]);
 
 /// What came of a request that this node does not carry out.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +79,8 @@ pub enum Passed {
     Lost,
     /// It went a second time after that.
     Repeated,
+    /// This node has answered it, though another one owns the log.
+    Read,
 }
 
 impl PassedCounts {
@@ -85,8 +88,8 @@ impl PassedCounts {
         self.0[passed as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn read(&self) -> [(&'static str, u64); 4] {
-        let names = ["answered", "refused", "lost", "repeated"];
+    pub fn read(&self) -> [(&'static str, u64); 5] {
+        let names = ["answered", "refused", "lost", "repeated", "read"];
         std::array::from_fn(|at| (names[at], self.0[at].load(Ordering::Relaxed)))
     }
 }
@@ -191,6 +194,15 @@ impl Remote {
         headers.insert(HOP, HeaderValue::from_static("1"));
         headers.insert(FORWARDED_FOR, HeaderValue::try_from(origin.ip().to_string()).map_err(Unanswered::unsent)?);
         headers.insert(FORWARDED_PROTO, HeaderValue::from_static(origin.scheme()));
+        let connect = async { timeout(CONNECT_MAX, self.connect()).await.map_err(Failure::from)? };
+        self.pools[thread].ask(request, connect).await
+    }
+
+    /// The answer to a request of this node's own, which `thread` sends.
+    pub async fn send(&self, thread: usize, mut request: Request<Receiving>) -> Result<Response<Incoming>, Unanswered> {
+        let host = HeaderValue::try_from(format!("{}:{}", self.host, self.port)).map_err(Unanswered::unsent)?;
+        request.headers_mut().insert(HOST, host);
+        request.headers_mut().insert(HOP, HeaderValue::from_static("1"));
         let connect = async { timeout(CONNECT_MAX, self.connect()).await.map_err(Failure::from)? };
         self.pools[thread].ask(request, connect).await
     }

@@ -42,6 +42,15 @@ impl Exchange {
         }
     }
 
+    /// Lets the owner of the log answer, or the application if the owner is this node. Refuses the request if there is none.
+    pub async fn pass_elsewhere(&self, owner: Option<Place>, head: &Head, body: Receiving) -> Response<AnswerBody> {
+        match owner {
+            Some(Place::At(remote)) => self.pass_to_owner(remote, head, body).await,
+            Some(Place::Nobody) => self.refuse_to_pass(head, &refusals::NO_OWNER),
+            Some(Place::Here) | None => self.pass(head, body).await,
+        }
+    }
+
     /// Passes the request on to the owner of the log, and its answer back.
     pub async fn pass_to_owner(&self, remote: Arc<Remote>, head: &Head, mut body: Receiving) -> Response<AnswerBody> {
         let passed = &self.context.shared.passed;

@@ -9,6 +9,7 @@ mod objects;
 mod options;
 mod owner;
 mod passing;
+mod reads;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -35,7 +36,7 @@ struct Server {
     listener: TcpListener,
     /// Over which connections to the application come.
     application: UnixStream,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 struct Answer {
@@ -64,7 +65,10 @@ impl Server {
     }
 
     fn with(change: impl FnOnce(&mut FrontOptions)) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::in_directory(tempfile::tempdir().unwrap(), change)
+    }
+
+    fn in_directory(directory: tempfile::TempDir, change: impl FnOnce(&mut FrontOptions)) -> Self {
         let environment = Environment {
             fs: Arc::new(RealFileSystem),
             clock: Arc::new(SystemClock::new()),
@@ -80,6 +84,7 @@ impl Server {
             reserved: vec!["/_orcas/".into()],
             of_node: vec!["/_orcas/health".into()],
             is_owner: true,
+            cluster: None,
             threads: 2,
             limits: Limits { head_size_max: 8192, head_sec: 60, body_sec: 60, idle_sec: 60 },
             domains: Vec::new(),
@@ -92,7 +97,7 @@ impl Server {
         let is_owner = front_options.is_owner;
         let (way, application) = UnixStream::pair().unwrap();
         let front = Front::start(Arc::clone(&gateway), &[listener.as_fd()], way.as_fd(), front_options, None).unwrap();
-        let server = Self { front, gateway, engine: Some(engine), listener, application, _directory: directory };
+        let server = Self { front, gateway, engine: Some(engine), listener, application, directory };
         if is_owner {
             assert_eq!(server.ask("PUT", "/bucket", "", &[], b"").status, 200);
         }

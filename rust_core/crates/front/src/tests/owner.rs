@@ -38,7 +38,7 @@ impl Written {
     }
 }
 
-fn head_of(stream: &mut impl Read) -> String {
+pub fn head_of(stream: &mut impl Read) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -79,7 +79,7 @@ fn the_owner_carries_requests_out() {
     assert_eq!(node.ask("GET", "/bucket/absent", "", &[], b"").status, 404);
     assert_eq!(node.ask("DELETE", "/bucket/k", "", &[], b"").status, 204);
     assert_eq!(owner.ask("GET", "/bucket/k", "", &[], b"").status, 404);
-    assert_eq!(node.front.passed(), [("answered", 11), ("refused", 0), ("lost", 0), ("repeated", 0)]);
+    assert_eq!(node.front.passed(), [("answered", 11), ("refused", 0), ("lost", 0), ("repeated", 0), ("read", 0)]);
     // What was passed on is not here.
     node.front.set_owner(Owner::Here).unwrap();
     assert_eq!(node.ask("GET", "/bucket/large", "", &[], b"").status, 404);
@@ -224,7 +224,7 @@ fn a_request_that_reaches_no_owner_is_refused_and_may_be_repeated() {
         client.send(b"PUT /b/k HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n");
         assert!(is_to_be_repeated(&client.read("PUT")));
     }
-    assert_eq!(node.front.passed(), [("answered", 0), ("refused", 12), ("lost", 0), ("repeated", 0)]);
+    assert_eq!(node.front.passed(), [("answered", 0), ("refused", 12), ("lost", 0), ("repeated", 0), ("read", 0)]);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn only_reads_are_repeated_when_the_owner_is_lost() {
     head_of(&mut owner.accept());
     head_of(&mut owner.accept());
     assert_eq!(client.read("HEAD").status, 503);
-    assert_eq!(node.front.passed(), [("answered", 1), ("refused", 1), ("lost", 2), ("repeated", 2)]);
+    assert_eq!(node.front.passed(), [("answered", 1), ("refused", 1), ("lost", 2), ("repeated", 2), ("read", 0)]);
     // Where an answer ends that says nothing of it, nobody knows.
     client.send(GET);
     for _ in 0..2 {

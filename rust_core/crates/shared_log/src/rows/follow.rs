@@ -1,7 +1,7 @@
 //! Reading the log up to its end, by any node.
 
-use super::statement::{Answer, RowHead, Statement};
-use crate::entry::{Cursor, Entry};
+use super::statement::{Answer, Kept, RowHead, Statement};
+use crate::entry::{Cursor, Entry, NodeId};
 
 /// Reads what a copy lacks. Rows may be visible that the standby does not have, and a database that was replaced may
 /// still answer. So the node first learns from a commit where the log ends, and reads up to there. A copy that has
@@ -38,6 +38,17 @@ pub enum Followed<B> {
 impl Follow {
     pub fn new(cursor: Cursor) -> Self {
         Self { cursor, step: Step::Look }
+    }
+
+    /// Reads up to `end` before it looks: the owner has had these entries acknowledged. The last of them proves that it is
+    /// they which are found. Whether it does; then the next end is none.
+    pub fn read_to(&mut self, end: Cursor) -> bool {
+        let reads = self.step == Step::Look && end.next > self.cursor.next;
+        if reads {
+            let (term, owner, kept) = (0, NodeId(0), Kept::default());
+            self.step = Step::Read(RowHead { term, owner, next: end.next, last: end.last, kept });
+        }
+        reads
     }
 
     /// The statement to run next. After the end, the same again.

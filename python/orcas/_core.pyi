@@ -1168,6 +1168,13 @@ class ClusterNode:
             StoreError: the log cannot be read.
         """
 
+    def latency(self) -> float:
+        """Seconds that it takes to read the head of the log, once. Blocks.
+
+        Raises:
+            StoreError: the log cannot be read.
+        """
+
     def follow(self, until: tuple[int, int] | None = None) -> ClusterStep:
         """Apply what is new in the log, up to its end, or for some hundred batches. Blocks.
 

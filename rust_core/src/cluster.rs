@@ -163,6 +163,11 @@ impl ClusterNode {
         py.detach(|| self.node.glance()).map_err(failed)
     }
 
+    /// Seconds that it takes to read the head of the log. Blocks.
+    fn latency(&self, py: Python<'_>) -> PyResult<f64> {
+        py.detach(|| self.node.latency()).map(|took| took.as_secs_f64()).map_err(failed)
+    }
+
     /// Applies what is new in the log, up to a position if it is given, with the id of the entry before it. Blocks.
     #[pyo3(signature = (until = None))]
     fn follow(&self, py: Python<'_>, until: Option<(u64, u128)>) -> PyResult<Brought> {

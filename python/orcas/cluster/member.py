@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orcas.cluster.leaving import is_node, read_mark
 from orcas.cluster.log import authorities, open_node, without_secrets
+from orcas.cluster.score import Measured, bid_share
 from orcas.cluster.small import SmallFiles, has_kept, use_kept
 from orcas.cluster.view import View
 from orcas.control.files import make_directory, write_secret_file
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 # Shares of the lease: between two signs of life of the owner, and how long it serves after one.
 _BEAT: Final = 1 / 3
 _SERVES: Final = 0.8
-# Followers that wait equally long would all take the log at once.
+# Followers wait longer by up to this share, the better ones less. If they waited equally long, all would take the log.
 _JITTER: Final = 0.15
 # Between two looks at a log with nothing new: each is a request. At most a share of the lease.
 _POLL_SECONDS: Final = 0.1
@@ -65,6 +66,8 @@ class Owner:
     released: bool = False
     # The node that is to take it.
     to: str | None = None
+    # How well it suits, as of its last message.
+    score: float | None = None
 
 
 class Member:
@@ -79,6 +82,7 @@ class Member:
         # Of certificates of the other nodes.
         self._authorities = authorities()
         self.name = _name_of(settings.data)
+        self.region = settings.region
         self.log = without_secrets(settings.cluster_log or "")
         self._owner: Owner | None = None
         self._term = self._next = 0
@@ -86,6 +90,10 @@ class Member:
         # When what this node last heard was everything; None before.
         self._as_of: float | None = None
         self._error: str | None = None
+        # How well this node suits as the owner, and what chance adds to that.
+        self.measured, self._chance = Measured(), random.random()  # noqa: S311 - spreads bids
+        # The root key, with which a follower may ask the owner for the log.
+        self.keys: tuple[str, str] | None = None
         self.owns = False
         # Whether this node takes the log if nobody owns it, before it has its next role.
         self._bids = True
@@ -132,6 +140,11 @@ class Member:
         behind = None if self._as_of is None else max(time.monotonic() - self._as_of, 0.0)
         return Progress(self._owner.url if self._owner else self.log, self._next, 0, behind, self._error)
 
+    def is_complete(self) -> bool:
+        """Whether a follower had everything that the log has a moment ago."""
+        behind = self.progress().behind_sec
+        return self._error is None and behind is not None and behind < _BEAT * self._settings.cluster_lease_sec
+
     def status(self) -> dict[str, Any]:
         """The cluster as this node sees it."""
         owner, mark = self._owner, read_mark(self._directory)
@@ -146,6 +159,7 @@ class Member:
             "term": self._term,
             "next": position,
             "mark": mark,
+            "score": round(self.measured.score(), 2),
             "silent_sec": 0.0 if self.owns else round(time.monotonic() - self._heard, 1),
             "error": self._error,
         }
@@ -205,23 +219,25 @@ class Member:
         owner = self._owner
         if owner is None:
             # An owner says who it is at once.
-            return self._next == 0 or self._is_silent()
+            return self._next == 0 or self._until_bid() <= 0
         if time.monotonic() < self._leaves_until:
             return False
         if owner.released:
             # Whoever is named may not be there.
             waited = time.monotonic() - self._heard
             return owner.to in (None, self.name) or waited > _BEAT * self._settings.cluster_lease_sec
-        return self._was_owner() or self._is_silent()
+        return self._was_owner() or self._until_bid() <= 0
 
     def _was_owner(self) -> bool:
         """Whether the owner is this node, before it was started anew. A directory that was copied has another's name."""
         owner = self._owner
         return owner is not None and (owner.name, owner.url) == (self.name, self._settings.cluster_url)
 
-    def _is_silent(self) -> bool:
+    def _until_bid(self) -> float:
+        """Seconds until the owner, if it stays silent, has been so for too long."""
         lease = max(self._settings.cluster_lease_sec, self._owner.lease_sec if self._owner else 0.0)
-        return time.monotonic() - self._heard > lease * (1 + _JITTER * random.random())  # noqa: S311 - spreads bids
+        waits = lease * (1 + _JITTER * bid_share(self.measured.score(), self._chance))
+        return self._heard + waits - time.monotonic()
 
     def _take(self) -> bool:
         """Take the log. Whether it was this node that got it."""
@@ -389,6 +405,9 @@ class Member:
                 return
             if is_due and not ended:
                 pause = 0.0
+            elif (left := self._until_bid()) > 0:
+                # Not past the time of the bid, which says who of several followers is first.
+                pause = min(pause, time.monotonic() - looked + left)
 
     def _follow(self, view: View) -> tuple[bool, bool]:
         """Apply what is new, and show it. Whether that was everything, and whether it was anything."""
@@ -472,6 +491,7 @@ class Member:
     def _say(self, more: dict[str, object]) -> None:
         lease = self._settings.cluster_lease_sec
         said = {"node": self.name, "url": self._settings.cluster_url, "lease_sec": lease, **more}
+        said["score"] = round(self.measured.score(), 2)
         self.node.note(json.dumps(said).encode())
 
     def _note(self, brought: ClusterStep) -> None:
@@ -485,7 +505,8 @@ class Member:
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 said = json.loads(note)
                 lease, is_free = float(said["lease_sec"]), bool(said.get("released"))
-                self._owner = Owner(said["node"], said["url"], self._term, lease, is_free, said.get("to"))
+                found = float(said["score"]) if "score" in said else None
+                self._owner = Owner(said["node"], said["url"], self._term, lease, is_free, said.get("to"), found)
                 self._noted = said.get("shown", self._noted)
 
 

@@ -31,7 +31,8 @@ async def followed(settings: Settings, member: Member) -> AsyncIterator[tuple[Co
         try:
             pair = settings.root_access_key, settings.root_secret_key
             root = salvaged_root(settings.data, owner, *pair, sealer_of(core))
-            replace_identities(core, IdentitySnapshot.of_root(owner, (root.access_key, root.secret_key)))
+            member.keys = root.access_key, root.secret_key
+            replace_identities(core, IdentitySnapshot.of_root(owner, member.keys))
         except BaseException:
             await asyncio.to_thread(close_core, core)
             raise

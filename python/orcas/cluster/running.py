@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from orcas.cluster.choosing import measuring
 from orcas.cluster.leaving import is_node
 from orcas.cluster.member import Member
 from orcas.cluster.promises import check_promises, has_bucket
@@ -50,6 +51,7 @@ def run_node(make: Callable[[Member], Orcas], settings: Settings, announce: Anno
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(locked(settings.data / NODE_FOLDER))
+        stack.enter_context(measuring(member, asks=settings.cluster_move_by_score))
         sockets = [stack.enter_context(bound(settings.host, port)) for port in listening(settings)]
         stopped = False
         while not stopped:

@@ -386,12 +386,12 @@ class Settings(ObservabilitySettings):
     cluster_lease_sec: float = _setting(
         6.0, "time without a sign of life from the owner of the log after which another node takes it", number,
         unit="seconds", low=1, high=300)  # fmt: skip
-    cluster_keep_sec: int = _setting(
-        3600, "time for which the log of a cluster keeps what nodes may still have to read", integer,
-        unit="seconds", low=1, high=365 * DAY_SECONDS)  # fmt: skip
+    cluster_keep_sec: int = _setting(3600, "time for which the log of a cluster keeps what nodes may still have to read",
+        integer, unit="seconds", low=1, high=365 * DAY_SECONDS)  # fmt: skip
     cluster_reads: str = _setting(
         "strict", "who answers reads at a node that does not own the log: the node itself, with everything that was "
         "acknowledged before (`strict`), or the owner (`owner`)", text, choices=("strict", "owner"))  # fmt: skip
+    cluster_move_by_score: bool = _setting(False, "let a node ask for the log when its score is much better", boolean)
 
     log_format: str = _setting(
         "auto", "format of the log on stderr; `auto` means `human` on a terminal and `json` elsewhere", text,

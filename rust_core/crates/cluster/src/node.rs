@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use orcas_base::error::Error as FileError;
@@ -145,6 +146,16 @@ impl Node {
         let State::Following(following) = &mut *state else { return Err(NodeError::NotOwner) };
         following.check_known(&self.runtime, &self.store)?;
         Ok(self.runtime.block_on(following.follower.glance())?)
+    }
+
+    /// How long it takes to read the head of the log, whatever the node is. Waits for no other call.
+    ///
+    /// # Errors
+    /// What reading it ran into.
+    pub fn latency(&self) -> Result<Duration, NodeError> {
+        let began = Instant::now();
+        self.runtime.block_on(self.store.touch())?;
+        Ok(began.elapsed())
     }
 
     /// Applies what the log has beyond the last call, up to `until` if that is given, which its owner says that the log

@@ -4,23 +4,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orcas_shared_log::Cursor;
+use orcas_shared_log::objects::Call;
+use orcas_shared_log::rows::Statement;
+use tokio::sync::Mutex;
 
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::objects::{self, Objects};
 use crate::options::Options;
+use crate::patience::Patience;
 use crate::reading::{Follower, Taking};
-use crate::rows::{self, Rows};
+use crate::rows::{self, Rows, Session};
 
 /// A log that several nodes share.
 pub struct LogStore {
     kind: Kind,
+    call_timeout: Duration,
     deadline: Duration,
     warning: Option<&'static str>,
 }
 
 enum Kind {
     Objects(Arc<Objects>),
-    Rows(Rows),
+    Rows {
+        rows: Rows,
+        /// The connection of [`LogStore::touch`].
+        touching: Mutex<Session>,
+    },
 }
 
 impl LogStore {
@@ -31,11 +40,12 @@ impl LogStore {
             Some("s3") => (Kind::Objects(Arc::new(Objects::open(url, options).await?)), None),
             Some("postgresql" | "postgres") => {
                 let (rows, warning) = Rows::open(url, options).await?;
-                (Kind::Rows(rows), warning)
+                let touching = Mutex::new(rows.session());
+                (Kind::Rows { rows, touching }, warning)
             }
             _ => return Err(Error::Url("it begins neither with s3:// nor with postgresql://".to_owned())),
         };
-        Ok(Self { kind, deadline: options.deadline, warning })
+        Ok(Self { kind, call_timeout: options.call_timeout, deadline: options.deadline, warning })
     }
 
     /// What an operator should know about this store.
@@ -47,15 +57,27 @@ impl LogStore {
     pub fn largest_batch(&self) -> usize {
         match self.kind {
             Kind::Objects(_) => objects::LARGEST_BATCH,
-            Kind::Rows(_) => rows::LARGEST_BATCH,
+            Kind::Rows { .. } => rows::LARGEST_BATCH,
         }
+    }
+
+    /// Reads the head, once: how long that takes says how near the store is, for an owner as for a follower.
+    pub async fn touch(&self) -> Result<(), Error> {
+        let touched = match &self.kind {
+            Kind::Objects(objects) => objects.call(&Call::ReadHead).await.map(drop),
+            Kind::Rows { touching, .. } => {
+                let mut session = touching.lock().await;
+                session.run(&Statement::ReadHead, &Patience::new(self.call_timeout)).await.map(drop)
+            }
+        };
+        touched.map_err(Fault::at_the_start)
     }
 
     /// `cursor` says how far the copy is.
     pub fn follow(&self, cursor: Cursor) -> Follower {
         match &self.kind {
             Kind::Objects(objects) => Follower::of_objects(Arc::clone(objects), cursor, self.deadline),
-            Kind::Rows(rows) => Follower::of_rows(rows, cursor, self.deadline),
+            Kind::Rows { rows, .. } => Follower::of_rows(rows, cursor, self.deadline),
         }
     }
 
@@ -65,7 +87,7 @@ impl LogStore {
             Kind::Objects(objects) => {
                 Taking::of_objects(Arc::clone(objects), cursor, self.largest_batch(), self.deadline)
             }
-            Kind::Rows(rows) => Taking::of_rows(rows, cursor, self.largest_batch(), self.deadline),
+            Kind::Rows { rows, .. } => Taking::of_rows(rows, cursor, self.largest_batch(), self.deadline),
         }
     }
 }

@@ -40,12 +40,14 @@ pub async fn of_objects() {
     let owner = Replica::default().take(&store).await.expect("the log is taken").expect("nobody else takes it");
     *bucket.state.faults.lock() = Faults::Always("403 Forbidden");
     assert!(matches!(refused(&ground.url("b"), &options()).await, Error::Credentials(_)));
+    assert!(matches!(store.touch().await, Err(Error::Credentials(_))));
     *bucket.state.faults.lock() = Faults::Always("501 Not Implemented");
     assert!(matches!(refused(&ground.url("b"), &options()).await, Error::Unfit(_)));
     *bucket.state.faults.lock() = Faults::Silent;
     assert!(matches!(refused(&ground.url("b"), &hasty()).await, Error::Unknown(_)));
     *bucket.state.faults.lock() = Faults::None;
     owner.append(Bytes::from_static(b"an owner goes on")).await.expect("it is appended");
+    store.touch().await.expect("the head is read");
 
     let store = LogStore::open(&ground.url("c"), &hasty()).await.expect("the store opens");
     let owner = Replica::default().take(&store).await.expect("the log is taken").expect("nobody else takes it");
@@ -81,7 +83,11 @@ pub async fn of_rows(database: &Database) {
     database.run(&["ALTER ROLE orcas SET synchronous_commit = off"]).await;
     assert!(matches!(refused(&url, &options()).await, Error::Unfit(reason) if reason.contains("synchronous_commit")));
     database.run(&["ALTER ROLE orcas RESET synchronous_commit"]).await;
-    assert!(ground.open("refused").await.warning().is_some_and(|warning| warning.contains("standby")));
+    let store = ground.open("refused").await;
+    assert!(store.warning().is_some_and(|warning| warning.contains("standby")));
+    // Over a connection that is kept.
+    store.touch().await.expect("the head is read");
+    store.touch().await.expect("the head is read");
 }
 
 /// A wait for a standby that is cancelled ends with a commit and a warning.

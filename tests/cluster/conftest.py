@@ -45,6 +45,7 @@ class Node:
     words: list[str]
     environ: dict[str, str]
     process: subprocess.Popen[bytes] | None = None
+    module: str = "orcas"
 
     @property
     def url(self) -> str:
@@ -57,7 +58,10 @@ class Node:
     def start(self, *, wait: bool = True) -> None:
         with self.log.open("ab") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "orcas", "serve", "--data", str(self.directory), "-p", str(self.port), *self.words],
+                [
+                    sys.executable, "-m", self.module, "serve", "--data", str(self.directory), "-p", str(self.port),
+                    *self.words,
+                ],
                 stdout=subprocess.PIPE, stderr=err, env=child_environment() | self.environ,
             )  # fmt: skip
         if wait:

@@ -93,8 +93,13 @@ def cluster(plan: Plan) -> list[Figure]:
     """Figures cluster-put-…, cluster-get-…, cluster-killed-…, cluster-moved-… and cluster-fresh-…, of both kinds of logs."""
     return [
         *_figures(plan, "rows", _database, 5_000),
-        *_figures(plan, "objects", _bucket, 4_000),
+        *of_a_bucket(plan),
     ]
+
+
+def of_a_bucket(plan: Plan) -> list[Figure]:
+    """Those with the log as objects, which need nothing but Orcas."""
+    return _figures(plan, "objects", _bucket, 4_000)
 
 
 def _figures(

@@ -2005,6 +2005,16 @@ class Core:
             Refusal: nobody has signed it, who has may not send it, or it was granted before.
         """
 
+    def authenticate_tables(self, scope: MutableMapping[str, Any], service: str, body: bytes | None) -> AdminCaller:
+        """Checks who has signed a request to the catalog of tables, without blocking.
+
+        `service`: for which it must be signed, `s3` or `s3tables`. `body`: the SHA-256 of its body, if that was received
+        already; then the request need not say it.
+
+        Raises:
+            Refusal: nobody has signed it for this service.
+        """
+
     def keys_used(self, access_keys: list[str]) -> list[int | None]:
         """When each of these access keys has signed a request, in milliseconds since 1970.
 

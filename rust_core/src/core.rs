@@ -514,6 +514,25 @@ impl Core {
         judge(&self.gateway, &scope.head(&pairs)?, &ingress, needs, once)
     }
 
+    /// Checks who has signed a request to the catalog of tables. `service`: for which it must be signed; `body`: the SHA-256
+    /// of its body, if that was received already.
+    fn authenticate_tables(
+        &self,
+        scope: &Bound<'_, PyDict>,
+        service: &str,
+        body: Option<[u8; 32]>,
+    ) -> PyResult<PyAdminCaller> {
+        let service = match service {
+            "s3" => "s3",
+            "s3tables" => "s3tables",
+            _ => return Err(PyValueError::new_err("the catalog has no such service")),
+        };
+        let ingress = head::ingress(scope, 0)?;
+        let scope = ScopeHead::of(scope)?;
+        let pairs = scope.pairs();
+        judge(&self.gateway, &scope.head(&pairs)?, &ingress, Needs::SignatureFor(service, body), false)
+    }
+
     /// When each of these access keys has signed a request, in milliseconds since 1970; None if it has not since the start.
     #[expect(clippy::needless_pass_by_value, reason = "as Python passes it")]
     fn keys_used(&self, access_keys: Vec<String>) -> Vec<Option<i64>> {

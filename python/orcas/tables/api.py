@@ -27,7 +27,7 @@ from orcas.errors import UnavailableError
 from orcas.http.bodies import BodyError, collect
 from orcas.tables import MOUNT
 from orcas.tables import metadata as of_tables
-from orcas.tables.callers import Caller, Callers, Question, TokenError
+from orcas.tables.callers import Caller, Callers, Question, TokenError, is_known_by_body
 from orcas.tables.catalog import CHANGES_MAX, Catalog, Change, Table
 from orcas.tables.credentials import Vending
 from orcas.tables.failures import NO_TABLE, TableError, invalid, missing
@@ -150,8 +150,9 @@ class Catalogued:
                 if scope["path"].endswith(MOUNT + TOKENS):
                     await self._token(scope, await collect(receive, _FORM_MAX), receive, send)
                     return
-                caller = await self._callers.known(scope)
-                body = await collect(receive, BODY_MAX)
+                first = await collect(receive, BODY_MAX) if is_known_by_body(scope) else None
+                caller = await self._callers.known(scope, first)
+                body = await collect(receive, BODY_MAX) if first is None else first
                 caller.check(body)
                 scope[_CALL] = caller, body
             except BodyError as error:

@@ -1,8 +1,8 @@
 """Who calls the catalog, and what they may do: decided from the head and the names in it, before anything is read.
 
-A request has a token of OAuth2, or is signed for `s3`. Such a token is temporary credentials of STS for whoever has sent an
-access key and its secret, and a request that has one is verified as if they had signed it. Rights are those of S3 Tables,
-from the policies of IAM.
+A request is signed for `s3` or `s3tables`, or has a token of OAuth2. Such a token is temporary credentials of STS for
+whoever has sent an access key and its secret, and a request that has one is verified as if they had signed it. Rights are
+those of S3 Tables, from the policies of IAM.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Question = tuple[str, str, dict[str, str]]
 # Seconds for which a token is valid, and the credentials of a table are: the most that root can give.
 TOKEN_SECONDS: Final = 3600
-_SIGNED: Final = re.compile(rb"AWS4-HMAC-SHA256 Credential=[^/,\s]+/\d{8}/[\w-]+/s3/aws4_request\b")
+_SIGNED: Final = re.compile(rb"AWS4-HMAC-SHA256 Credential=[^/,\s]+/\d{8}/[\w-]+/(s3|s3tables)/aws4_request\b")
 _BEARER: Final = b"bearer "
 _TOKEN_MAX: Final = 16 * 1024
 _EMPTY: Final = hashlib.sha256(b"").digest()
@@ -116,30 +116,32 @@ class Callers:
     ) -> None:
         self._core, self._directory, self._account, self._region = core, directory, account, region
 
-    async def known(self, scope: Scope) -> Caller:
-        """Who has sent a request, as its head says.
+    async def known(self, scope: Scope, body: bytes | None) -> Caller:
+        """Who has sent a request, as its head says, and its body if that was received first.
 
         Raises:
             TableError: nobody has, or somebody of another account: warehouses belong to the first one.
             UnavailableError: the identities cannot be read.
         """
         given = _header(scope, b"authorization") or b""
+        signed = _SIGNED.match(given)
         if given[: len(_BEARER)].lower() == _BEARER:
             keys = _keys_in(given[len(_BEARER) :].strip())
-            head, token = _as_signed(scope, keys, self._region, "s3"), keys.token
-        elif _SIGNED.match(given):
+            head, token, service, digest = _as_signed(scope, keys, self._region, "s3"), keys.token, "s3", None
+        elif signed:
             # As all services but S3, clients sign a path that is percent-encoded once more.
             head, token = {**scope, "raw_path": quote(scope["raw_path"], safe="/~").encode()}, None
             if (sent := _header(scope, b"x-amz-security-token")) is not None:
                 token = sent.decode("latin-1")
+            service, digest = signed[1].decode(), None if body is None else hashlib.sha256(body).digest()
         else:
-            raise _unknown("The request has no token of OAuth2, and is not signed for s3: ask for a token.")
+            raise _unknown("The request has no token of OAuth2, and is not signed for s3 or s3tables: ask for a token.")
         directory = self._directory()
         if directory is None:
             raise UnavailableError("The store is open for reading: serve it without --salvage.")
         try:
             # Whether it may be sent follows from what it asks for.
-            who = self._core().authenticate_admin(dict(head), "", None, False)
+            who = self._core().authenticate_tables(dict(head), service, digest)
         except Refusal as refusal:
             status, code, message = refusal.args
             if status == _BUSY:
@@ -147,8 +149,8 @@ class Callers:
             raise _unknown(f"{code}: {message}") from None
         if who.arn.split(":")[4] != self._account():
             raise TableError(403, "ForbiddenException", "The warehouses of this server are those of another account.")
-        digest = who.digest if _SIGNED.match(given) else None
-        return Caller(who, token, await directory.identities(), self._region, _context(scope), digest)
+        covered = who.digest if signed else None
+        return Caller(who, token, await directory.identities(), self._region, _context(scope), covered)
 
     async def token(self, scope: Scope, body: bytes) -> dict[str, Any]:
         """The answer to a request for a token.
@@ -191,6 +193,11 @@ class TokenError(Exception):
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
+
+
+def is_known_by_body(scope: Scope) -> bool:
+    """Whether the signature of a request covers a body whose SHA-256 its head does not say, as that of botocore."""
+    return bool(_SIGNED.match(_header(scope, b"authorization") or b"")) and not _header(scope, b"x-amz-content-sha256")
 
 
 def _as_signed(scope: Scope, keys: Keys, region: str, service: str) -> dict[str, Any]:

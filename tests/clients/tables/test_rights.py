@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.clients.tables.lake import LAKE, catalog_of, may, numbers, rows, user
+from tests.clients.tables.lake import LAKE, catalog_of, may, numbers, rest, rows, user
 from tests.fixtures.clients import package
 
 import orcas
@@ -42,7 +42,7 @@ def test_requests_without_a_valid_token(server: orcas.Server, header: str) -> No
 
 
 def signed(server: orcas.Server, method: str, path: str, body: bytes, secret: str, service: str = "s3") -> Any:
-    """The answer to a signed request. Iceberg's clients sign paths that were percent-encoded once more."""
+    """The answer to a request that says the SHA-256 of its body. Iceberg's clients sign paths percent-encoded once more."""
     host, path = server.endpoint.removeprefix("http://"), f"/_orcas/iceberg/v1/{LAKE}/{path}"
     keys, digest = Keys(server.access_key, secret), hashlib.sha256(body).hexdigest()
     given = [("host", host)]
@@ -56,8 +56,64 @@ def test_signatures(server: orcas.Server, catalog: Any, namespace: str) -> None:
     below = f"namespaces/{namespace}%1Fa%2Fb%20c"
     assert signed(server, "GET", below, b"", server.secret_key).json()["namespace"] == [namespace, "a/b c"]
     assert signed(server, "GET", below, b"", "another-secret").status_code == 401
-    assert signed(server, "GET", below, b"", server.secret_key, "s3tables").status_code == 401
+    assert signed(server, "GET", below, b"", server.secret_key, "s3tables").status_code == 200
+    assert signed(server, "GET", below, b"", "another-secret", "s3tables").status_code == 401
+    assert signed(server, "GET", below, b"", server.secret_key, "iam").status_code == 401
     assert catalog.namespace_exists((namespace, "a/b c"))
+
+
+def signing(server: orcas.Server, keys: dict[str, str] | None = None, **others: str) -> Any:
+    """A catalog of pyiceberg that signs its requests; it does not say the SHA-256 of a body."""
+    keys = keys or {"access-key-id": server.access_key, "secret-access-key": server.secret_key}
+    own = {f"client.{name}": value for name, value in keys.items()} | {"client.region": server.region}
+    uri = f"{server.endpoint}/_orcas/iceberg"
+    named = {"rest.sigv4-enabled": "true", "rest.signing-name": "s3tables", "rest.signing-region": server.region}
+    return rest.RestCatalog("test", **{"uri": uri, "warehouse": LAKE, **named, **own} | others)
+
+
+@pytest.mark.parametrize("service", ["s3", "s3tables"])
+def test_a_client_that_signs(server: orcas.Server, namespace: str, service: str) -> None:
+    mine = signing(server, **{"rest.signing-name": service})
+    mine.create_namespace((namespace, "a b/ü"))
+    assert mine.list_namespaces((namespace,)) == [(namespace, "a b/ü")]
+    name = (namespace, "a b/ü", f"t+{service}")
+    table = mine.create_table(name, schema=rows(0).schema)
+    table.append(rows(0))
+    assert numbers(mine.load_table(name)) == list(range(10))
+
+
+def test_a_client_that_signs_with_a_session(server: orcas.Server, namespace: str) -> None:
+    given = server.client("sts").get_session_token()["Credentials"]
+    keys = {
+        "access-key-id": given["AccessKeyId"], "secret-access-key": given["SecretAccessKey"],
+        "session-token": given["SessionToken"],
+    }  # fmt: skip
+    assert (namespace,) in signing(server, keys).list_namespaces()
+    with pytest.raises(exceptions.UnauthorizedError):
+        signing(server, {**keys, "session-token": "x"})
+
+
+def test_signatures_that_are_refused(server: orcas.Server, namespace: str) -> None:
+    with pytest.raises(exceptions.UnauthorizedError, match="SignatureDoesNotMatch"):
+        signing(server, {"access-key-id": server.access_key, "secret-access-key": "another"})
+    with pytest.raises(exceptions.UnauthorizedError, match="not signed for s3 or s3tables"):
+        signing(server, **{"rest.signing-name": "execute-api"})
+    # A body that is not the one that was signed, which the head does not say.
+    url, keys = f"{server.endpoint}/_orcas/iceberg/v1/{LAKE}/namespaces", signing(server)._session
+    request = requests.Request("POST", url, json={"namespace": [namespace, "signed"]})
+    adapter, prepared = keys.get_adapter(url), keys.prepare_request(request)
+    adapter.add_headers(prepared)
+    assert "x-amz-content-sha256" not in prepared.headers
+    forged = prepared.body.replace(b"signed", b"forged")
+    assert requests.post(url, data=forged, headers=prepared.headers, timeout=60).status_code == 401
+    assert requests.post(url, data=prepared.body, headers=prepared.headers, timeout=60).status_code == 200
+
+
+def test_signatures_for_another_region() -> None:
+    with orcas.Server(memory=True, warehouse=LAKE, strict_region=True, region="eu-central-1") as strict:
+        assert signing(strict).list_namespaces() == []
+        with pytest.raises(exceptions.UnauthorizedError, match="us-east-1"):
+            signing(strict, **{"rest.signing-region": "us-east-1"})
 
 
 class Rights:

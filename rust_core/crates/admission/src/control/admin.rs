@@ -17,7 +17,7 @@ use orcas_bodies::problem::Problem;
 use orcas_http::{Query, RequestHead};
 use orcas_s3::headers::bucket_arn;
 use orcas_s3::{ErrorCode, Operation, S3Error};
-use orcas_sigv4::{Authenticated, Requirements};
+use orcas_sigv4::{Authenticated, Requirements, SERVICE};
 
 /// The resource of what is about the server as a whole.
 pub const SERVER: &str = "arn:aws:orcas:::server";
@@ -32,6 +32,8 @@ pub enum Needs<'a> {
     Root,
     /// A signature: it is about nobody but its sender.
     Signature,
+    /// A signature for this service, over a body that was received already if its SHA-256 is there.
+    SignatureFor(&'static str, Option<[u8; 32]>),
     /// Permission for an action on the server, or on a bucket.
     Action(&'a str, Option<&'a str>),
 }
@@ -55,9 +57,11 @@ impl AccessControl {
         needs: Needs<'_>,
     ) -> Result<(Authenticated, AdminCaller), Problem> {
         let identities = self.identities();
-        let body = (!has_body(&head.headers)).then_some(EMPTY_SHA256);
+        let (service, received) =
+            if let Needs::SignatureFor(service, body) = needs { (service, body) } else { (SERVICE, None) };
+        let body = received.or_else(|| (!has_body(&head.headers)).then_some(EMPTY_SHA256));
         let may_lack_region = head.path.starts_with(ADMIN_OF_MINIO);
-        let requirements = Requirements { body, may_lack_region, ..self.requirements(ingress.time_ms) };
+        let requirements = Requirements { service, body, may_lack_region, ..self.requirements(ingress.time_ms) };
         let (authenticated, requester) = self.authenticate(&identities, head, &requirements, ingress.client)?;
         if requester.is_anonymous() {
             return Err(ErrorCode::AccessDenied.into());
@@ -84,7 +88,7 @@ impl AdminCaller {
     ) -> Result<(), S3Error> {
         let denied = |message: String| Err(S3Error::with(ErrorCode::AccessDenied, message));
         match needs {
-            Needs::Signature => Ok(()),
+            Needs::Signature | Needs::SignatureFor(..) => Ok(()),
             Needs::Action(action, bucket) => self.authorize((access, identities), action, bucket),
             Needs::Root if self.requester.is_root && !is_temporary => Ok(()),
             Needs::Root if is_temporary => {

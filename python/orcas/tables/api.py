@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from fastapi import FastAPI, Request
 from pydantic import BaseModel, Field, ValidationError
-from pyiceberg.catalog.rest import CreateTableRequest, RegisterTableRequest
+from pyiceberg.catalog.rest import CreateTableRequest, CreateViewRequest, RegisterTableRequest, RegisterViewRequest
 from pyiceberg.table import CommitTableRequest, TableIdentifier
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
@@ -30,8 +30,10 @@ from orcas.tables import metadata as of_tables
 from orcas.tables.callers import Caller, Callers, Question, TokenError, is_known_by_body
 from orcas.tables.catalog import CHANGES_MAX, Catalog, Change, Table
 from orcas.tables.credentials import Vending
-from orcas.tables.failures import NO_TABLE, TableError, invalid, missing
+from orcas.tables.failures import NO_TABLE, NO_VIEW, TableError, invalid, missing
 from orcas.tables.names import (
+    TABLES,
+    VIEWS,
     Identifier,
     Namespace,
     Places,
@@ -41,6 +43,7 @@ from orcas.tables.names import (
     place_of,
 )
 from orcas.tables.objects import PAGE, Objects
+from orcas.tables.views import CommitViewRequest
 from orcas.telemetry.reports import note_cause
 
 if TYPE_CHECKING:
@@ -82,7 +85,7 @@ class PropertiesBody(BaseModel):
 
 
 class RenameBody(BaseModel):
-    """A table, and the name that it is to have."""
+    """A table or a view, and the name that it is to have."""
 
     source: TableIdentifier
     destination: TableIdentifier
@@ -132,6 +135,7 @@ def tables_app(
     _add_tables(app, catalog, answers)
     _add_reads(app, catalog, answers)
     _add_changes(app, catalog)
+    _add_views(app, catalog)
     return Catalogued(app, Callers(core, directory, account, settings.region))
 
 
@@ -244,8 +248,12 @@ def _table(request: Request) -> Identifier:
     return identifier(_namespace(request), unquote(request.path_params["table"]))
 
 
-def _named(given: TableIdentifier) -> Identifier:
-    return identifier(checked(list(given.namespace.root)), given.name)
+def _view(request: Request) -> Identifier:
+    return identifier(_namespace(request), unquote(request.path_params["view"]), VIEWS)
+
+
+def _named(given: TableIdentifier, folder: str = TABLES) -> Identifier:
+    return identifier(checked(list(given.namespace.root)), given.name, folder)
 
 
 async def _pages(request: Request, page: Callable[[str, int], Any]) -> tuple[list[Any], str | None]:
@@ -380,18 +388,47 @@ def _json(text: bytes) -> Response:
     return Response(text, media_type="application/json")
 
 
+async def _names(request: Request, catalog: Catalog, folder: str) -> Response:
+    """The tables of a namespace, or its views."""
+    bucket, namespace = _bucket(request), _namespace(request)
+    await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "ListTables", namespace))
+
+    async def page(after: str, limit: int) -> tuple[list[Identifier], str | None]:
+        return await catalog.names(bucket, namespace, folder, after, limit)
+
+    found, following = await _pages(request, page)
+    shown = [{"namespace": list(each.namespace), "name": each.name} for each in found]
+    return JSONResponse({"identifiers": shown, "next-page-token": following})
+
+
+async def _registered(
+    request: Request, catalog: Catalog, name: Identifier, location: str, *, overwrite: bool = False
+) -> Table:
+    """A table, or a view, of a metadata file that is there already."""
+    bucket, caller = _bucket(request), _caller(request)
+    folder, _, file = location.rpartition("/")
+    if not folder.endswith("/metadata") or not re.fullmatch(r"[\w.-]{1,255}\.metadata\.json", file, re.ASCII):
+        raise invalid("A metadata file is LOCATION/metadata/NAME.metadata.json, not compressed.")
+    place = place_of(folder.removesuffix("/metadata"), bucket)
+    actions = ("CreateTable", *(("UpdateTableMetadataLocation",) if overwrite else ()))
+    files = caller.objects(bucket, f"{place}/*", *_OWN_FILES)
+    await _admit(request, catalog, bucket, *caller.table(bucket, name, *actions), *files)
+    return await catalog.register(bucket, name, place, f"{place}/metadata/{file}", overwrite=overwrite)
+
+
+async def _rename(request: Request, catalog: Catalog, folder: str) -> Response:
+    bucket, order, caller = _bucket(request), _body(request, RenameBody), _caller(request)
+    source, target = _named(order.source, folder), _named(order.destination, folder)
+    asked = [*caller.table(bucket, source, "RenameTable"), *caller.table(bucket, target, "CreateTable")]
+    await _admit(request, catalog, bucket, *asked)
+    await catalog.rename(bucket, source, target)
+    return Response(status_code=204)
+
+
 def _add_tables(app: FastAPI, catalog: Catalog, answers: _Answers) -> None:
     @app.get("/v1/{warehouse}/namespaces/{namespace}/tables")
     async def list_tables(request: Request) -> Response:
-        bucket, namespace = _bucket(request), _namespace(request)
-        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "ListTables", namespace))
-
-        async def page(after: str, limit: int) -> tuple[list[Identifier], str | None]:
-            return await catalog.list_tables(bucket, namespace, after, limit)
-
-        found, following = await _pages(request, page)
-        shown = [{"namespace": list(each.namespace), "name": each.name} for each in found]
-        return JSONResponse({"identifiers": shown, "next-page-token": following})
+        return await _names(request, catalog, TABLES)
 
     @app.post("/v1/{warehouse}/namespaces/{namespace}/tables")
     async def create_table(request: Request) -> Response:
@@ -412,21 +449,7 @@ def _add_tables(app: FastAPI, catalog: Catalog, answers: _Answers) -> None:
     async def register_table(request: Request) -> Response:
         bucket, order = _bucket(request), _body(request, RegisterTableRequest, overwrite=False)
         table = identifier(_namespace(request), order.name)
-        folder, _, name = order.metadata_location.rpartition("/")
-        if not folder.endswith("/metadata") or not re.fullmatch(r"[\w.-]{1,255}\.metadata\.json", name, re.ASCII):
-            raise invalid("A metadata file is LOCATION/metadata/NAME.metadata.json, not compressed.")
-        place = place_of(folder.removesuffix("/metadata"), bucket)
-        caller = _caller(request)
-        actions = ("CreateTable", *(("UpdateTableMetadataLocation",) if order.overwrite else ()))
-        await _admit(
-            request,
-            catalog,
-            bucket,
-            *caller.table(bucket, table, *actions),
-            *caller.objects(bucket, f"{place}/*", *_OWN_FILES),
-        )
-        key = f"{place}/metadata/{name}"
-        found = await catalog.register(bucket, table, place, key, overwrite=order.overwrite)
+        found = await _registered(request, catalog, table, order.metadata_location, overwrite=order.overwrite)
         return await answers.table(request, bucket, table, found)
 
 
@@ -508,17 +531,7 @@ def _add_changes(app: FastAPI, catalog: Catalog) -> None:
 
     @app.post("/v1/{warehouse}/tables/rename")
     async def rename_table(request: Request) -> Response:
-        bucket, order, caller = _bucket(request), _body(request, RenameBody), _caller(request)
-        source, target = _named(order.source), _named(order.destination)
-        await _admit(
-            request,
-            catalog,
-            bucket,
-            *caller.table(bucket, source, "RenameTable"),
-            *caller.table(bucket, target, "CreateTable"),
-        )
-        await catalog.rename(bucket, source, target)
-        return Response(status_code=204)
+        return await _rename(request, catalog, TABLES)
 
     @app.delete("/v1/{warehouse}/namespaces/{namespace}/tables/{table}")
     async def drop_table(request: Request) -> Response:
@@ -527,3 +540,61 @@ def _add_changes(app: FastAPI, catalog: Catalog) -> None:
         await _admit(request, catalog, bucket, *_caller(request).table(bucket, table, "DeleteTable"))
         await catalog.drop(bucket, table, purge=purge)
         return Response(status_code=204)
+
+
+def _add_views(app: FastAPI, catalog: Catalog) -> None:
+    """Who may do what with a table may do the same with a view: S3 Tables has no actions for views."""
+
+    def shown(bucket: str, found: Table) -> Response:
+        told = json.dumps({"metadata-location": found.location(bucket), "config": {}}).encode()
+        return _json(told[:-1] + b', "metadata": ' + found.text + b"}")
+
+    @app.get("/v1/{warehouse}/namespaces/{namespace}/views")
+    async def list_views(request: Request) -> Response:
+        return await _names(request, catalog, VIEWS)
+
+    @app.post("/v1/{warehouse}/namespaces/{namespace}/views")
+    async def create_view(request: Request) -> Response:
+        bucket, order, caller = _bucket(request), _body(request, CreateViewRequest, location=None), _caller(request)
+        view = identifier(_namespace(request), order.name, VIEWS)
+        place = None if order.location is None else place_of(order.location, bucket)
+        given = [] if place is None else caller.objects(bucket, f"{place}/*", *_OWN_FILES)
+        await _admit(request, catalog, bucket, *caller.table(bucket, view, "CreateTable"), *given)
+        return shown(bucket, await catalog.create_view(bucket, view, order, place))
+
+    @app.post("/v1/{warehouse}/namespaces/{namespace}/register-view")
+    async def register_view(request: Request) -> Response:
+        bucket, order = _bucket(request), _body(request, RegisterViewRequest)
+        view = identifier(_namespace(request), order.name, VIEWS)
+        return shown(bucket, await _registered(request, catalog, view, order.metadata_location))
+
+    @app.get("/v1/{warehouse}/namespaces/{namespace}/views/{view}")
+    async def load_view(request: Request) -> Response:
+        bucket, view = _bucket(request), _view(request)
+        await _admit(request, catalog, bucket, *_caller(request).table(bucket, view, "GetTableMetadataLocation"))
+        return shown(bucket, await catalog.load(bucket, view))
+
+    @app.head("/v1/{warehouse}/namespaces/{namespace}/views/{view}")
+    async def view_exists(request: Request) -> Response:
+        bucket, view = _bucket(request), _view(request)
+        await _admit(request, catalog, bucket, *_caller(request).table(bucket, view, "GetTable"))
+        if not await catalog.exists(bucket, view):
+            raise missing(NO_VIEW, str(view))
+        return Response(status_code=204)
+
+    @app.post("/v1/{warehouse}/namespaces/{namespace}/views/{view}")
+    async def replace_view(request: Request) -> Response:
+        bucket, view, order = _bucket(request), _view(request), _body(request, CommitViewRequest)
+        await _admit(request, catalog, bucket, *_caller(request).table(bucket, view, "UpdateTableMetadataLocation"))
+        return shown(bucket, await catalog.replace_view(bucket, view, order))
+
+    @app.delete("/v1/{warehouse}/namespaces/{namespace}/views/{view}")
+    async def drop_view(request: Request) -> Response:
+        bucket, view = _bucket(request), _view(request)
+        await _admit(request, catalog, bucket, *_caller(request).table(bucket, view, "DeleteTable"))
+        await catalog.drop(bucket, view, purge=False)
+        return Response(status_code=204)
+
+    @app.post("/v1/{warehouse}/views/rename")
+    async def rename_view(request: Request) -> Response:
+        return await _rename(request, catalog, VIEWS)

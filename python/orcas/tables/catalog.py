@@ -1,8 +1,9 @@
-"""The catalog: namespaces and tables as objects of the bucket of their warehouse, and commits.
+"""The catalog: namespaces, tables and views as objects of the bucket of their warehouse, and commits.
 
-A table is an object that points to its newest metadata file. That file is written first; then the object is put in place of
-the one that was read, on the condition that it is still there. What depends on several objects (a namespace and its tables,
-several tables) also takes turns in this process, which alone has the store open. Must not know HTTP, or who calls.
+A table, or a view, is an object that points to its newest metadata file. That file is written first; then the object is put
+in place of the one that was read, on the condition that it is still there. What depends on several objects (a namespace and
+its tables, several tables) also takes turns in this process, which alone has the store open. Must not know HTTP, or who
+calls.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ import uuid
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from orcas.engine import Refusal
 from orcas.tables import metadata as of_tables
-from orcas.tables.failures import NO_NAMESPACE, NO_TABLE, TableError, conflict, exists, invalid, missing
+from orcas.tables import views as of_views
+from orcas.tables.failures import NO_NAMESPACE, NO_TABLE, NO_VIEW, TableError, conflict, exists, invalid, missing
 from orcas.tables.names import (
     NAMESPACES,
     TABLES,
     TRANSACTIONS,
+    VIEWS,
     Identifier,
     Namespace,
     Places,
@@ -34,9 +37,10 @@ from orcas.tables.objects import ChangedError, Objects, Stored
 from orcas.tables.warehouses import FORMAT, check_warehouse, document
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog.rest import CreateTableRequest
+    from pyiceberg.catalog.rest import CreateTableRequest, CreateViewRequest
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
+    from pyiceberg.view.metadata import ViewMetadata
 
 # Attempts at a commit that others overtake: only other clients of the bucket can, since commits here take turns.
 _ATTEMPTS: Final = 4
@@ -44,11 +48,13 @@ _ATTEMPTS: Final = 4
 CHANGES_MAX: Final = 100
 # Bytes of the properties of a namespace.
 _PROPERTIES_MAX: Final = 256 * 1024
+_ABSENT: Final = {TABLES: NO_TABLE, VIEWS: NO_VIEW}
+_TAKEN: Final = {TABLES: "The table", VIEWS: "The view"}
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table at present: the object that points to it, where its files are, and its metadata as stored."""
+    """A table, or a view, at present: the object that points to it, where its files are, and its metadata as stored."""
 
     etag: str
     place: str
@@ -150,7 +156,8 @@ class Catalog:
         """Drop a namespace that has nothing in it."""
         async with self._turn(bucket, (namespace,)):
             found = await self._namespace(bucket, namespace)
-            for prefix in (f"{TABLES}{encoded(namespace)}/", f"{_key(namespace)}."):
+            below = encoded(namespace)
+            for prefix in (f"{TABLES}{below}/", f"{VIEWS}{below}/", f"{_key(namespace)}."):
                 if (await self._objects.page(bucket, prefix, limit=1)).keys:
                     message = f"The namespace {'.'.join(namespace)} is not empty."
                     raise TableError(409, "NamespaceNotEmptyException", message)
@@ -159,36 +166,34 @@ class Catalog:
             except ChangedError:
                 raise conflict("The namespace was changed meanwhile.") from None
 
-    # Tables
+    # Tables and views
 
-    async def list_tables(
-        self, bucket: str, namespace: Namespace, after: str, limit: int
+    async def names(
+        self, bucket: str, namespace: Namespace, folder: str, after: str, limit: int
     ) -> tuple[list[Identifier], str | None]:
-        """A page of the tables of a namespace, and where the next page begins."""
+        """A page of the tables of a namespace, or of its views, and where the next page begins."""
         await self._namespace(bucket, namespace)
-        prefix = f"{TABLES}{encoded(namespace)}/"
+        prefix = f"{folder}{encoded(namespace)}/"
         page = await self._objects.page(bucket, prefix, after=after, limit=limit)
         return [Identifier(namespace, decoded(key.removeprefix(prefix))[0]) for key in page.keys], page.next
 
     async def load(self, bucket: str, table: Identifier) -> Table:
-        """A table."""
+        """A table, or a view."""
         found = await self._find(bucket, table)
         if found is None:
             await self._namespace(bucket, table.namespace)
-            raise missing(NO_TABLE, str(table))
+            raise missing(_ABSENT[table.folder], str(table))
         return found
 
     async def exists(self, bucket: str, table: Identifier) -> bool:
-        """Whether there is such a table."""
+        """Whether there is such a table, or such a view."""
         return await self._objects.get(bucket, table.key) is not None
 
     async def stage(
         self, bucket: str, table: Identifier, order: CreateTableRequest, place: str | None
     ) -> tuple[TableMetadata, str]:
         """The metadata of a table that is to be created by a commit, and its place; nothing is stored."""
-        await self._namespace(bucket, table.namespace)
-        if await self.exists(bucket, table):
-            raise exists("The table", str(table))
+        await self._check_free(bucket, table)
         place = place or self._places().new(bucket, table)
         return await asyncio.to_thread(of_tables.created, order, f"s3://{bucket}/{place}"), place
 
@@ -196,12 +201,27 @@ class Catalog:
         """Create a table, in a place that was made for it if the client names none."""
         async with self._turn(bucket, (table.namespace, table)):
             made, place = await self.stage(bucket, table, order, place)
-            ready = await self._written(bucket, table, None, made, place)
-            try:
-                await self._publish(bucket, ready)
-            except ChangedError:
-                raise exists("The table", str(table)) from None
-            return ready.result
+            return await self._create(bucket, table, made, place)
+
+    async def create_view(self, bucket: str, view: Identifier, order: CreateViewRequest, place: str | None) -> Table:
+        """Create a view, likewise."""
+        async with self._turn(bucket, (view.namespace, view)):
+            await self._check_free(bucket, view)
+            place = place or self._places().new(bucket, view)
+            return await self._create(bucket, view, of_views.created(order, f"s3://{bucket}/{place}"), place)
+
+    async def replace_view(self, bucket: str, view: Identifier, order: of_views.CommitViewRequest) -> Table:
+        """Change a view."""
+        for _ in range(_ATTEMPTS):
+            async with self._turn(bucket, (view,)):
+                former = await self.load(bucket, view)
+                base, location = of_views.read(former.text), f"s3://{bucket}/{former.place}"
+                made = of_views.changed(base, order.requirements, order.updates, location)
+                ready = await self._written(bucket, view, former, made, former.place)
+                with contextlib.suppress(ChangedError):
+                    await self._publish(bucket, ready)
+                    return ready.result
+        raise conflict("The view is changed too often: try again.")
 
     def made_here(self, bucket: str, table: Identifier, place: str) -> bool:
         """Whether the catalog has made a place for this table."""
@@ -221,17 +241,17 @@ class Catalog:
         raise conflict("The table is changed too often: try again.")
 
     async def register(self, bucket: str, table: Identifier, place: str, key: str, *, overwrite: bool) -> Table:
-        """Make a table of a metadata file that is there already."""
+        """Make a table, or a view, of a metadata file that is there already."""
+        of: Any = of_views if table.folder == VIEWS else of_tables
         async with self._turn(bucket, (table.namespace, table)):
-            await self._namespace(bucket, table.namespace)
             former = await self._find(bucket, table)
-            if former is not None and not overwrite:
-                raise exists("The table", str(table))
+            if former is None or not overwrite:
+                await self._check_free(bucket, table)
             found = await self._objects.get(bucket, key)
             if found is None:
                 raise invalid("There is no such metadata file.")
-            known = await asyncio.to_thread(of_tables.read, found.body)
-            of_tables.check(known, f"s3://{bucket}/{place}")
+            known = await asyncio.to_thread(of.read, found.body)
+            of.check(known, f"s3://{bucket}/{place}")
             own = former.own and former.place == place if former is not None else False
             result = Table("", place, own, key, found.body)
             etag = None if former is None else former.etag
@@ -242,19 +262,17 @@ class Catalog:
             return result
 
     async def rename(self, bucket: str, source: Identifier, target: Identifier) -> None:
-        """Give a table another name. Its files stay where they are."""
+        """Give a table, or a view, another name. Its files stay where they are."""
         async with self._turn(bucket, (source.namespace, target.namespace, source, target)):
-            await self._namespace(bucket, target.namespace)
             found = await self.load(bucket, source)
-            if await self.exists(bucket, target):
-                raise exists("The table", str(target))
+            await self._check_free(bucket, target)
             try:
                 await self._objects.rename(bucket, source.key, target.key, found.etag)
             except ChangedError:
                 raise conflict("The table was changed meanwhile.") from None
 
     async def drop(self, bucket: str, table: Identifier, *, purge: bool) -> None:
-        """Drop a table. `purge`: with its files, which only its own place has."""
+        """Drop a table, or a view. `purge`: with its files, which only its own place has."""
         async with self._turn(bucket, (table,)):
             found = await self.load(bucket, table)
             if purge and not found.own:
@@ -277,6 +295,13 @@ class Catalog:
             raise missing(NO_NAMESPACE, ".".join(namespace))
         return found
 
+    async def _check_free(self, bucket: str, name: Identifier) -> None:
+        """Whether something can be created: its namespace is there, and neither a table nor a view has its name."""
+        await self._namespace(bucket, name.namespace)
+        for folder, what in _TAKEN.items():
+            if await self._objects.get(bucket, folder + name.path) is not None:
+                raise exists(what, str(name))
+
     async def _find(self, bucket: str, table: Identifier) -> Table | None:
         found = await self._objects.get(bucket, table.key)
         if found is None:
@@ -292,9 +317,10 @@ class Catalog:
     async def _changed(self, bucket: str, change: Change) -> _Made:
         table, former = change.table, await self._find(bucket, change.table)
         if former is None:
-            await self._namespace(bucket, table.namespace)
             if not change.creates:
+                await self._namespace(bucket, table.namespace)
                 raise missing(NO_TABLE, str(table))
+            await self._check_free(bucket, table)
             asked = of_tables.asked_location(change.updates)
             place = self._places().new(bucket, table) if asked is None else place_of(asked, bucket)
             base, base_location = None, None
@@ -312,8 +338,16 @@ class Catalog:
             return _Made(table, _pointer(former), former.etag, former)
         return await self._written(bucket, table, former, made, place)
 
+    async def _create(self, bucket: str, name: Identifier, made: TableMetadata | ViewMetadata, place: str) -> Table:
+        ready = await self._written(bucket, name, None, made, place)
+        try:
+            await self._publish(bucket, ready)
+        except ChangedError:
+            raise exists(_TAKEN[name.folder], str(name)) from None
+        return ready.result
+
     async def _written(
-        self, bucket: str, table: Identifier, former: Table | None, made: TableMetadata, place: str
+        self, bucket: str, table: Identifier, former: Table | None, made: TableMetadata | ViewMetadata, place: str
     ) -> _Made:
         """Store metadata under a new name. The first file of a place that was made for a table has a name that only one
         table can take, so that no other table ever gets this place."""
@@ -361,8 +395,9 @@ class Catalog:
 
     @contextlib.asynccontextmanager
     async def _turn(self, bucket: str, names: Iterable[Namespace | Identifier]) -> AsyncIterator[None]:
-        """Wait until nobody else changes these. The order is the same for all, so that none waits for one that waits."""
-        keys = sorted({name.key if isinstance(name, Identifier) else _key(name) for name in names})
+        """Wait until nobody else changes these. The order is the same for all, so that none waits for one that waits. A
+        table and a view of one name take the same turn."""
+        keys = sorted({TABLES + name.path if isinstance(name, Identifier) else _key(name) for name in names})
         async with contextlib.AsyncExitStack() as stack:
             for key in keys:
                 lock = self._turns.setdefault((bucket, key), asyncio.Lock())

@@ -35,9 +35,10 @@ def exists(kind: str, name: str) -> TableError:
 
 NO_NAMESPACE: Final = "NoSuchNamespaceException"
 NO_TABLE: Final = "NoSuchTableException"
+NO_VIEW: Final = "NoSuchViewException"
+_NAMED: Final = {NO_NAMESPACE: "namespace", NO_TABLE: "table", NO_VIEW: "view"}
 
 
 def missing(kind: str, name: str) -> TableError:
     """There is nothing of that name."""
-    what = "namespace" if kind == NO_NAMESPACE else "table"
-    return TableError(404, kind, f"There is no {what} {name}.")
+    return TableError(404, kind, f"There is no {_NAMED[kind]} {name}.")

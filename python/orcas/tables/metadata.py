@@ -7,7 +7,7 @@ property tells a client to use another endpoint, other keys or other code. Pure.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -24,6 +24,7 @@ from pyiceberg.table.update import (
     TableUpdate,
     update_table_metadata,
 )
+from pyiceberg.view.metadata import ViewMetadata
 
 from orcas.tables.failures import conflict, invalid
 from orcas.tables.objects import OBJECT_MAX
@@ -51,7 +52,7 @@ def created(order: CreateTableRequest, location: str) -> TableMetadata:
     Raises:
         TableError: the request asks for what cannot be.
     """
-    with _refused():
+    with refused():
         made = new_table_metadata(
             schema=order.table_schema, partition_spec=order.partition_spec or UNPARTITIONED_PARTITION_SPEC,
             sort_order=order.write_order or UNSORTED_SORT_ORDER, location=location, properties=dict(order.properties),
@@ -77,7 +78,7 @@ def changed(
             requirement.validate(base)
     except CommitFailedException as error:
         raise conflict(str(error)) from None
-    with _refused():
+    with refused():
         made = update_table_metadata(
             base_metadata=MetastoreCatalog._empty_table_metadata() if base is None else base, updates=tuple(updates),
             enforce_validation=True, metadata_location=base_location,
@@ -92,12 +93,12 @@ def read(text: bytes) -> TableMetadata:
     Raises:
         TableError: it is none.
     """
-    with _refused():
+    with refused():
         return TableMetadataUtil.parse_raw(text.decode())
 
 
-def written(metadata: TableMetadata) -> bytes:
-    """The file of metadata.
+def written(metadata: TableMetadata | ViewMetadata) -> bytes:
+    """The file of the metadata of a table, or of a view.
 
     Raises:
         TableError: it would be too large.
@@ -128,14 +129,23 @@ def check(metadata: TableMetadata, location: str) -> None:
     """
     if metadata.location.rstrip("/") != location:
         raise invalid(f"The location of this table is {location}, and stays.")
-    for name, value in metadata.properties.items():
+    check_properties(metadata.properties, location)
+    for path in _named(metadata):
+        if not _is_below(path, location):
+            raise invalid(f"The files of this table are below {location}: {path[:200]} is not.")
+
+
+def check_properties(properties: Mapping[str, str], location: str) -> None:
+    """Whether properties are those of a table or a view, and no settings of whoever reads it.
+
+    Raises:
+        TableError: one is not.
+    """
+    for name, value in properties.items():
         if name.lower().startswith(_CLIENTS):
             raise invalid(f"{name[:100]} is a setting of clients, not a property of a table: set it where they run.")
         if name in _PATHS and not _is_below(str(value), location):
             raise invalid(f"{name} names a path below {location}, the only one that readers of the table get keys for.")
-    for path in _named(metadata):
-        if not _is_below(path, location):
-            raise invalid(f"The files of this table are below {location}: {path[:200]} is not.")
 
 
 def _named(metadata: TableMetadata) -> Iterator[str]:
@@ -152,7 +162,7 @@ def _is_below(path: str, location: str) -> bool:
 
 
 @contextlib.contextmanager
-def _refused() -> Iterator[None]:
+def refused() -> Iterator[None]:
     """What pyiceberg raises about what a client has sent."""
     try:
         yield

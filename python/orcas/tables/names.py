@@ -22,6 +22,7 @@ STATE: Final = ".iceberg/"
 WAREHOUSE: Final = f"{STATE}warehouse.json"
 NAMESPACES: Final = f"{STATE}namespaces/"
 TABLES: Final = f"{STATE}tables/"
+VIEWS: Final = f"{STATE}views/"
 TRANSACTIONS: Final = f"{STATE}transactions/"
 # How clients separate the levels of a namespace in paths.
 SEPARATOR: Final = "\x1f"
@@ -43,10 +44,12 @@ Namespace = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """A table."""
+    """A table, or a view."""
 
     namespace: Namespace
     name: str
+    # The prefix of the objects of its kind.
+    folder: str = TABLES
 
     def __str__(self) -> str:
         return ".".join((*self.namespace, self.name))
@@ -59,7 +62,7 @@ class Identifier:
     @property
     def key(self) -> str:
         """The object that points to its metadata."""
-        return TABLES + self.path
+        return self.folder + self.path
 
 
 def checked(levels: Namespace | list[str]) -> Namespace:
@@ -76,14 +79,14 @@ def checked(levels: Namespace | list[str]) -> Namespace:
     return tuple(levels)
 
 
-def identifier(namespace: Namespace, name: str) -> Identifier:
-    """A table that a client has named.
+def identifier(namespace: Namespace, name: str, folder: str = TABLES) -> Identifier:
+    """A table, or a view, that a client has named.
 
     Raises:
         TableError: none can have that name.
     """
     _check(name)
-    found = Identifier(namespace, name)
+    found = Identifier(namespace, name, folder)
     _check_key(found.path)
     return found
 

@@ -19,7 +19,10 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import (
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
     SetLocationUpdate,
+    SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
     update_table_metadata,
@@ -78,13 +81,29 @@ def changed(
             requirement.validate(base)
     except CommitFailedException as error:
         raise conflict(str(error)) from None
+    updates = tuple(updates)
+    if base is not None:
+        _check_refs(base, updates)
     with refused():
         made = update_table_metadata(
-            base_metadata=MetastoreCatalog._empty_table_metadata() if base is None else base, updates=tuple(updates),
+            base_metadata=MetastoreCatalog._empty_table_metadata() if base is None else base, updates=updates,
             enforce_validation=True, metadata_location=base_location,
         )  # fmt: skip
     check(made, location)
     return made
+
+
+def _check_refs(base: TableMetadata, updates: Iterable[TableUpdate]) -> None:
+    """Whoever expires snapshots may not know of a branch or a tag that was made meanwhile; pyiceberg would remove it too.
+
+    Raises:
+        TableError: a commit removes the snapshot of one that it neither moves nor removes.
+    """
+    gone = {each for update in updates if isinstance(update, RemoveSnapshotsUpdate) for each in update.snapshot_ids}
+    known = {each.ref_name for each in updates if isinstance(each, RemoveSnapshotRefUpdate | SetSnapshotRefUpdate)}
+    for name, ref in base.refs.items():
+        if ref.snapshot_id in gone and name not in known:
+            raise conflict(f"The snapshot {ref.snapshot_id} is that of the {ref.snapshot_ref_type.value} {name}.")
 
 
 def read(text: bytes) -> TableMetadata:

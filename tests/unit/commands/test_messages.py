@@ -293,6 +293,13 @@ def library(places: dict[str, str]) -> Iterator[tuple[int, Callable[[], object]]
 
 # Other tests, with the beginning of what each provokes, and words by which it knows that.
 ELSEWHERE: Final = {
+    "tests/clients/tables/test_upkeep.py": {
+        "… was dropped or renamed": "was dropped or renamed meanwhile",
+        "The catalog refused the commit": "The catalog refused the commit (The snapshot",
+        "The manifests of … cannot be read": "The manifests of .+ cannot be read",
+        "… is missing, so nothing is deleted": "is missing, so nothing is deleted",
+        "The place of …": "was given to it and may have files of others",
+    },
     "tests/bench/test_bench.py": {"… rejected … of … objects": "rejected 10 of 10 objects"},
     "tests/crash/test_damaged_rights.py": {
         "The database of identities": "The database of identities is damaged",

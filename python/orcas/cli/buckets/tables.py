@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
 
+from orcas.cli.objects.copies import DryRun, refuse_failed
 from orcas.cli.options import Commands, Where
 from orcas.cli.output import print_json, print_table, say, size, tell
 from orcas.cli.store.upkeep import opened
-from orcas.errors import UsageError
 
 if TYPE_CHECKING:
     from orcas.tools.session import Session
 
-table_app = Commands(help="Tables of Apache Iceberg: list them, show one, and what was committed to it.")
+table_app = Commands(
+    help="Tables of Apache Iceberg: list them, show one and its history, and remove what is no longer needed."
+)
 warehouse_app = Commands(help="Warehouses, buckets with tables: create and list them.")
 table_app.add_typer(warehouse_app, name="warehouse")
 
-_METADATA_MAX = 64 << 20
+_MARKER_MAX = 64 << 10
+_DAY_MS = 86_400_000
 # Entries of a document of AWS.
 _OWNED = "BucketAlreadyOwnedByYou"
 
@@ -74,7 +78,7 @@ def list_warehouses(*, where: Where) -> None:
         for bucket in buckets(session):
             with reading(session, bucket, WAREHOUSE.encode()) as marker:
                 if marker is not None:
-                    found.append({"bucket": bucket, "name": json.loads(marker.answer.read(_METADATA_MAX)).get("name")})
+                    found.append({"bucket": bucket, "name": json.loads(marker.answer.read(_MARKER_MAX)).get("name")})
     if where.as_json:
         print_json({"warehouses": found})
     else:
@@ -112,7 +116,11 @@ def show(warehouse: Warehouse, table: Table, *, where: Where) -> None:
 
         orcas table show lake sales.orders
     """
-    location, metadata = _metadata(where, warehouse, table)
+    from orcas.tools.tables import table_of
+
+    with opened(where) as session:
+        found = table_of(session, warehouse, table)
+    location, metadata = found.location, found.metadata
     if where.as_json:
         print_json({"metadata-location": location, "metadata": metadata})
         return
@@ -140,7 +148,10 @@ def history(warehouse: Warehouse, table: Table, *, where: Where) -> None:
 
         orcas table history lake sales.orders
     """
-    _, metadata = _metadata(where, warehouse, table)
+    from orcas.tools.tables import table_of
+
+    with opened(where) as session:
+        metadata = table_of(session, warehouse, table).metadata
     snapshots = sorted(metadata.get("snapshots", []), key=lambda each: int(each["timestamp-ms"]), reverse=True)
     if where.as_json:
         print_json({"snapshots": snapshots})
@@ -157,6 +168,79 @@ def history(warehouse: Warehouse, table: Table, *, where: Where) -> None:
     print_table(("Snapshot", "Time", "Operation", "Added", "Removed", "Rows"), rows)
 
 
+@table_app.command()
+def expire(
+    warehouse: Warehouse,
+    table: Table,
+    *,
+    days: Annotated[
+        int | None,
+        typer.Option("--older-than", min=0, metavar="DAYS", help="Keep younger ones; else as the table says."),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Keep so many of each branch, however old; else as the table says.")
+    ] = None,
+    dry_run: DryRun = False,
+    where: Where,
+) -> None:
+    """Remove the old snapshots of a table. Branches and tags keep theirs, and files are deleted by `orcas table orphans`.
+
+    A table says it with its properties `history.expire.max-snapshot-age-ms` (without it, 5 days) and
+    `history.expire.min-snapshots-to-keep` (without it, 1).
+
+    Example:
+
+        orcas table expire lake sales.orders --older-than 30 --keep 10
+    """
+    from orcas.tables.retention import expired
+    from orcas.tools import tables
+
+    with opened(where) as session:
+        metadata = tables.table_of(session, warehouse, table).metadata
+        gone = expired(metadata, int(time.time() * 1000), None if days is None else days * _DAY_MS, keep)
+        if gone and not dry_run:
+            tables.expire(session, warehouse, table, metadata, gone)
+    word = "would be removed" if dry_run else "removed"
+    tell({"snapshots": gone}, f"{len(gone)} of {len(metadata.get('snapshots', []))} snapshots {word}", where.as_json)
+
+
+@table_app.command()
+def orphans(
+    warehouse: Warehouse,
+    table: Table,
+    *,
+    days: Annotated[
+        int, typer.Option("--older-than", min=1, metavar="DAYS", help="Younger files may belong to a commit under way.")
+    ] = 3,
+    dry_run: DryRun = False,
+    where: Where,
+) -> None:
+    """Delete the files of a table that neither its metadata nor one of its snapshots names.
+
+    Commits that were overtaken or cut off leave such files, and so do snapshots that have expired. Needs pyiceberg, which
+    reads the manifests of all snapshots.
+
+    Example:
+
+        orcas table orphans lake sales.orders --dry-run
+    """
+    from orcas.tools import tables
+
+    before = dt.datetime.now(dt.UTC) - dt.timedelta(days=days)
+    keys: list[str] = []
+    with opened(where) as session:
+        done = tables.remove_orphans(
+            session, warehouse, table, before, lambda place: keys.append(str(place)), dry_run=dry_run
+        )
+    if where.as_json:
+        print_json(done.document() | {"Keys": keys})
+    else:
+        for key in keys:
+            say(key)
+        say(f"{len(keys)} files {'would be deleted' if dry_run else 'deleted'}")
+    refuse_failed("deleted", done)
+
+
 def _newest(metadata: dict[str, Any]) -> int | None:
     # Files of the first version of the format say -1 for none.
     found: int | None = metadata.get("current-snapshot-id")
@@ -165,36 +249,6 @@ def _newest(metadata: dict[str, Any]) -> int | None:
 
 def _type(of: Any) -> str:
     return of if isinstance(of, str) else str(of["type"])
-
-
-def _metadata(where: Where, warehouse: str, table: str) -> tuple[str, dict[str, Any]]:
-    """The URL of the newest metadata file of a table, and what it says.
-
-    Raises:
-        UsageError: there is no such table.
-    """
-    from orcas.tables.names import TABLES
-
-    namespace, _, name = table.rpartition(".")
-    if not namespace:
-        raise UsageError(f"{table} has no namespace: write NAMESPACE.TABLE.")
-    with opened(where) as session:
-        pointer = _read(session, warehouse, f"{TABLES}{namespace}/{name}")
-        if pointer is None:
-            raise UsageError(f"There is no table {table} in {warehouse}: `orcas table list {warehouse}` shows them.")
-        found = _read(session, warehouse, pointer["metadata"])
-    if found is None:
-        raise UsageError(
-            f"The metadata file {pointer['metadata']} of {table} is missing: `orcas fsck` checks the store."
-        )
-    return f"s3://{warehouse}/{pointer['metadata']}", found
-
-
-def _read(session: Session, bucket: str, key: str) -> dict[str, Any] | None:
-    from orcas.tools.objects import opened as reading
-
-    with reading(session, bucket, key.encode()) as found:
-        return None if found is None else json.loads(found.answer.read(_METADATA_MAX))
 
 
 def _put(session: Session, path: str, body: bytes, unless: str, failure: str) -> None:

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tests.cluster.conftest import LEASE_SECONDS, Cluster, Database, Node, once
 from tests.cluster.test_nodes import KEYS, role
 from tests.fixtures.commands import command
-from tests.fixtures.servers.connection_proxy import ConnectionProxy, proxied
+from tests.fixtures.servers.proxy import Proxy, proxy_to
 from tests.fixtures.waiting import wait_until
 
 BUCKET = "photos"
@@ -23,9 +23,9 @@ LOST = "the store of the log has lost what it had acknowledged to this node as t
 
 
 @pytest.fixture
-def proxy(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[ConnectionProxy]:
+def proxy(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Proxy]:
     """A proxy in front of the store of the log."""
-    with proxied("127.0.0.1", store_port(cluster)) as made:
+    with proxy_to(store_port(cluster)) as made:
         yield made
 
 
@@ -34,35 +34,33 @@ def store_port(cluster: Cluster) -> int:
     return int(re.findall(r":(\d+)", cluster.log_url)[-1])
 
 
-def behind(cluster: Cluster, proxy: ConnectionProxy) -> Node:
+def behind(cluster: Cluster, proxy: Proxy) -> Node:
     """A node that reaches the log through the proxy."""
     return cluster.add(log_url=cluster.log_url.replace(f":{store_port(cluster)}", f":{proxy.port}"))
 
 
 @pytest.mark.full
-def test_an_owner_that_is_cut_off_acknowledges_nothing_and_answers_nothing_old(
-    cluster: Cluster, proxy: ConnectionProxy
-) -> None:
+def test_an_owner_that_is_cut_off_acknowledges_nothing_and_answers_nothing_old(cluster: Cluster, proxy: Proxy) -> None:
     first, second = behind(cluster, proxy), cluster.add()
     first.client().create_bucket(Bucket=BUCKET)
     first.client().put_object(Bucket=BUCKET, Key="k", Body=b"old")
-    proxy.mode = "cut"
+    proxy.cut()
     with pytest.raises((ClientError, BotoCoreError)):
         first.client(seconds=60).put_object(Bucket=BUCKET, Key="k", Body=b"lost")
     once(lambda: second.client().put_object(Bucket=BUCKET, Key="k", Body=b"new"), 10 * LEASE_SECONDS)
     with contextlib.suppress(ClientError):
         assert first.client().get_object(Bucket=BUCKET, Key="k")["Body"].read() == b"new"
-    proxy.mode = 0.0
+    proxy.go_on()
     assert wait_until(lambda: role(first) == "follower", 60)
     assert once(lambda: first.client().get_object(Bucket=BUCKET, Key="k")["Body"].read(), 30) == b"new"
 
 
 @pytest.mark.full
-def test_a_slow_store_slows_and_lets_the_owner_stay(cluster: Cluster, proxy: ConnectionProxy) -> None:
+def test_a_slow_store_slows_and_lets_the_owner_stay(cluster: Cluster, proxy: Proxy) -> None:
     first, second = behind(cluster, proxy), cluster.add()
     first.client().create_bucket(Bucket=BUCKET)
     term = first.status()["term"]
-    proxy.mode = 0.1 * LEASE_SECONDS
+    proxy.delay_sec = 0.1 * LEASE_SECONDS
     until, written = time.monotonic() + 3 * LEASE_SECONDS, 0
     while time.monotonic() < until:
         second.client().put_object(Bucket=BUCKET, Key=f"k{written}", Body=b"x")
@@ -73,14 +71,14 @@ def test_a_slow_store_slows_and_lets_the_owner_stay(cluster: Cluster, proxy: Con
 
 
 @pytest.mark.full
-def test_a_write_whose_acknowledgement_is_lost_is_there_once(cluster: Cluster, proxy: ConnectionProxy) -> None:
+def test_a_write_whose_acknowledgement_is_lost_is_there_once(cluster: Cluster, proxy: Proxy) -> None:
     node = behind(cluster, proxy)
     client = node.client(seconds=60)
     client.create_bucket(Bucket=BUCKET)
     client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
     acknowledged: set[str] = set()
     for number in range(20):
-        proxy.mode = "silent"
+        proxy.lose()
         lost = proxy.lost
         key = f"k{number}"
         with contextlib.suppress(ClientError, BotoCoreError):
@@ -94,12 +92,12 @@ def test_a_write_whose_acknowledgement_is_lost_is_there_once(cluster: Cluster, p
     assert acknowledged
 
 
-def _put_while(proxy: ConnectionProxy, lost: int, client: Any, key: str) -> bool:
+def _put_while(proxy: Proxy, lost: int, client: Any, key: str) -> bool:
     """Put an object while the store keeps one answer to itself."""
 
     def mend() -> None:
         wait_until(lambda: proxy.lost > lost, 30)
-        proxy.mode = 0.0
+        proxy.go_on()
 
     thread = threading.Thread(target=mend)
     thread.start()
@@ -107,7 +105,7 @@ def _put_while(proxy: ConnectionProxy, lost: int, client: Any, key: str) -> bool
         client.put_object(Bucket=BUCKET, Key=key, Body=b"x")
     finally:
         thread.join()
-        proxy.mode = 0.0
+        proxy.go_on()
     return True
 
 

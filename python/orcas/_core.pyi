@@ -1199,7 +1199,7 @@ class ClusterNode:
     def wake(self) -> None:
         """End `wait`."""
 
-    def show(self, index: tuple[int, int, int] | None, known: int = 0, ended: tuple[int, bool] = (0, False)) -> None:
+    def show(self, index: tuple[int, int, int] | None, known: int = 0, ended: tuple[int, bool] = ...) -> None:
         """Let reads know what this node shows: term, record and position; None if reads may have nothing of it. `known`: the
         last record that an owner has shown. `ended`: the last question about all of the log, and whether this shows that."""
 

@@ -212,6 +212,10 @@ def test_a_node_for_which_the_log_begins_too_late_gets_a_copy(cluster: Cluster) 
         return False
 
     assert wait_until(is_behind, 60)
+    # A start may take longer than that.
+    first.end()
+    first.environ["ORCAS_CLUSTER_KEEP_SEC"] = "3600"
+    first.start()
     second = cluster.add(start=False)
     command("cluster", "join", "--from", first.url, "--data", second.directory, **KEYS)
     first.client().put_object(Bucket=BUCKET, Key="later", Body=b"later")

@@ -29,9 +29,8 @@ _SAMPLES: Final = 6
 
 
 def score(load: float, latency_ms: float, copy: float) -> float:
-    """The score of a node, from 0 to 1: the higher, the better it suits as the owner.
-
-        0.15 * (1 - load) + 0.25 * (1 - latency_ms / 80) + 0.60 * copy
+    """The score of a node, from 0 to 1: the higher, the better it suits as the owner. It is
+    `0.15 * (1 - load) + 0.25 * (1 - latency_ms / 80) + 0.60 * copy`.
 
     Report 003 (*How Go's sync.Pool saves the performance of concurrent HTTP*, section 2.4) has three nodes with their scores
     and no formula. This one gives these scores. So do a few others: see notebook 13.

@@ -143,7 +143,9 @@ async def load_identities(folder: Path, sealer: Sealer | None) -> Loaded:
     path = folder / DATABASE_NAME
     cipher, owner, pair = read_cipher(folder, sealer), known_owner(folder), stored_root_pair(folder, sealer)
     if cipher is None or owner is None or pair is None:
-        raise UnavailableError(f"{path} cannot be read without {KEY_NAME} and the root key.")
+        raise UnavailableError(
+            f"{path} cannot be read without {KEY_NAME} and the root key: start the node in an empty directory."
+        )
     root, keys = Root(owner, *pair, None, fresh=False), _Keys()
     try:
         uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
@@ -151,7 +153,7 @@ async def load_identities(folder: Path, sealer: Sealer | None) -> Loaded:
             connection = await stack.enter_async_context(aiosqlite.connect(uri, uri=True, isolation_level=None))
             version = next(iter(await connection.execute_fetchall("PRAGMA user_version")))[0]
             if version != SCHEMA_VERSION:
-                raise UnavailableError(f"{path} is of another version of Orcas.")
+                raise UnavailableError(f"{path} is of another version of Orcas: upgrade this node.")
             for name, function in cipher.digests()[0].functions.items():
                 await connection.create_function(name, -1, function, deterministic=True)
             snapshot = await all_identities(connection, cipher, root)

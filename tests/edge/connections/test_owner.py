@@ -98,13 +98,13 @@ def test_any_node_takes_any_request(owner: orcas.Server, node: Running) -> None:
     client_of(node, owner, "iam").create_user(UserName="ann")
     assert [user["UserName"] for user in owner.client("iam").list_users()["Users"]] == ["ann"]
     s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": [{"Key": "k", "Value": "v"}]})
-    assert wire("GET", "/_orcas/admin/stats").status == 200
+    assert wire("GET", "/_orcas/admin/tasks").status == 200
     for key in keys_of(s3, bucket):
         s3.delete_object(Bucket=bucket, Key=key)
     s3.delete_bucket(Bucket=bucket)
     # Only what is about the node itself is answered there.
     assert fetch(node, "/_orcas/health/ready").body == b"here"
-    assert fetch(node, "/_orcas/admin/stats").status == 403
+    assert fetch(node, "/_orcas/admin/tasks").status == 403
     results = dict(node.front.passed())
     assert results.pop("answered") > 20
     assert set(results.values()) == {0}

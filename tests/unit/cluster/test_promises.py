@@ -39,7 +39,7 @@ def test_a_broken_promise_is_named(fault: str, tmp_path: Path) -> None:
 
 
 def test_a_new_node_does_not_begin_with_such_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = SimpleNamespace(mark=lambda: None, warning=lambda: None)
+    node = SimpleNamespace(mark=lambda: None, warning=lambda: None, latency=lambda: 0.0)
     monkeypatch.setattr("orcas.cluster.member.open_node", lambda _: node)
     with unreliable("ignores-create") as store, environment(KEYS):
         there = settings(tmp_path / "new", f"s3://bucket/log?endpoint={store.urls[0]}")

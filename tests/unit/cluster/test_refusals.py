@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import errno
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +18,7 @@ from orcas.cluster.joining import join
 from orcas.cluster.leaving import leave, read_mark
 from orcas.cluster.member import Member
 from orcas.cluster.small import kept_path, use_kept
+from orcas.control.copied import load_identities
 from orcas.control.files import locked
 from orcas.control.files.address import Address, write_address
 from orcas.engine import StoreError
@@ -169,3 +173,16 @@ def test_nodes_that_differ_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "Nodes that could not be compared: 0000000c: remove the cause" in said
     found.pop()
     assert verify()[0] == 0
+
+
+def test_identities_that_a_follower_cannot_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        UnavailableError, match=r"cannot be read without control\.key and the root key: start the node in"
+    ):
+        asyncio.run(load_identities(tmp_path, None))
+    for name, found in (("read_cipher", SimpleNamespace()), ("known_owner", "o"), ("stored_root_pair", ("a", "b"))):
+        monkeypatch.setattr(f"orcas.control.copied.{name}", lambda *_, found=found: found)
+    with contextlib.closing(sqlite3.connect(tmp_path / "control.db")) as database:
+        database.execute("PRAGMA user_version = 9999")
+    with pytest.raises(UnavailableError, match="is of another version of Orcas: upgrade this node"):
+        asyncio.run(load_identities(tmp_path, None))

@@ -361,6 +361,8 @@ ELSEWHERE: Final = {
         "The node cannot follow the log (": "The node cannot follow the log (",
         "… cannot be replaced": "cannot be replaced",
         "… cannot be removed": "cannot be removed",
+        "… cannot be read without control.key and the root": "and the root key: start the node in",
+        "… is of another version of Orcas": "is of another version of Orcas",
         "… has no mark in the log yet": "has no mark in the log yet",
         "… has too little of the log": "has too little of the log",
         "This node cannot follow the log": "cannot follow the log of its cluster",

@@ -145,7 +145,7 @@ def test_an_engine_that_is_no_standby_follows_nothing() -> None:
     from orcas.engine import StoreError
 
     class Closed:
-        def follow(self, _: list[str]) -> int:
+        def follow(self, *_: object) -> int:
             raise StoreError("the store is closed")
 
     core: Any = Closed()

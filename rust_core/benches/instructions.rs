@@ -143,6 +143,7 @@ fn requests(data: &Path) {
         let requirements = Requirements {
             may_lack_region: false,
             presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,
+            any_signature: false,
             region: None,
             now_unix_ms: now_ms(),
             skew_max_ms: SKEW_MAX_MS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -16,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import httpx
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from tests.fixtures.commands import ran
 from tests.fixtures.waiting import wait_until
 from tests.hosts.test_minio import free_port
 
@@ -98,6 +101,38 @@ def test_it_says_what_is_not_here(server: Running) -> None:
     assert "The keys are the published ones of LocalStack" in log
 
 
+def test_any_keys_are_let_in_where_that_is_asked_for(tmp_path: Path) -> None:
+    with running(tmp_path, S3_SKIP_SIGNATURE_VALIDATION="1") as server:
+        anybody = {"aws_access_key_id": "my-access", "aws_secret_access_key": "my-secret", "region_name": "us-east-1"}
+        s3, iam, sts = (boto3.client(each, endpoint_url=server.url, **anybody) for each in ("s3", "iam", "sts"))
+        s3.create_bucket(Bucket="photos")
+        s3.put_object(Bucket="photos", Key="k", Body=b"content")
+        for version in ("s3v4", "s3"):
+            signer = boto3.client("s3", endpoint_url=server.url, config=Config(signature_version=version), **anybody)
+            with urllib.request.urlopen(
+                signer.generate_presigned_url("get_object", {"Bucket": "photos", "Key": "k"})
+            ) as got:
+                assert got.read() == b"content"
+        form = s3.generate_presigned_post("photos", "posted")
+        assert httpx.post(form["url"], data=form["fields"], files={"file": b"content"}).status_code == 204
+        # An unknown key is root; the key of a user is that user, whatever its secret.
+        assert sts.get_caller_identity()["Arn"].endswith(":root")
+        iam.create_user(UserName="u")
+        key = iam.create_access_key(UserName="u")["AccessKey"]["AccessKeyId"]
+        as_user = boto3.client("s3", endpoint_url=server.url, **anybody | {"aws_access_key_id": key})
+        with pytest.raises(ClientError, match="AccessDenied"):
+            as_user.get_object(Bucket="photos", Key="k")
+        # Tokens, and Orcas's own API, are verified all the same; nobody's requests stay nobody's.
+        with_token = boto3.client("s3", endpoint_url=server.url, aws_session_token="x", **anybody)
+        with pytest.raises(ClientError, match="InvalidToken"):
+            with_token.list_buckets()
+        environ = {"AWS_ACCESS_KEY_ID": "my-access", "AWS_SECRET_ACCESS_KEY": "my-secret"}
+        refused = ran(child_environment() | environ, str(tmp_path), "stop", "--endpoint", server.url)
+        assert "does not exist in our records" in refused.stderr
+        assert httpx.get(f"{server.url}/photos/k").status_code == 403
+        assert "Signatures are not verified" in server.log.read_text()
+
+
 def test_health_and_information_are_where_localstack_has_them(server: Running) -> None:
     health = server.document("/_localstack/health")
     assert health["services"] == {"s3": "running", "iam": "running", "sts": "running"}
@@ -141,7 +176,7 @@ def script(directory: Path, stage: str, name: str, text: str, mode: int = 0o755)
 
 
 def test_scripts_run_in_order_and_one_that_fails_ends_nothing(tmp_path: Path) -> None:
-    note = f'echo "$0" >> {tmp_path}/order\n'
+    note = f'echo "$0" >> {tmp_path}/order; id -u >> {tmp_path}/users\n'
     for stage in ("boot", "start", "ready", "shutdown"):
         script(tmp_path, stage, "b.sh", f"#!/bin/sh\n{note}")
         script(tmp_path, stage, "a.sh", f"#!/bin/sh\n{note}exit 3\n")
@@ -173,6 +208,8 @@ def test_scripts_run_in_order_and_one_that_fails_ends_nothing(tmp_path: Path) ->
         ("boot.d", "a.sh"), ("boot.d", "b.sh"), ("start.d", "a.sh"), ("start.d", "b.sh"), ("ready.d", "a.sh"),
         ("ready.d", "b.sh"), ("ready.d", "nested-c.sh"), ("shutdown.d", "a.sh"), ("shutdown.d", "b.sh"),
     ]  # fmt: skip
+    # As the user of the server.
+    assert set((tmp_path / "users").read_text().split()) == {str(os.geteuid())}
     # The server still answered.
     assert (tmp_path / "ended").exists()
 

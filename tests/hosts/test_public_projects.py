@@ -247,11 +247,11 @@ def test_clients_have_the_keys_of_the_service(
     container.variables |= variables | {"GATEWAY_LISTEN": f"127.0.0.1:{port}"}
     aws = aws_of(port, region)
     if "AWS_ACCESS_KEY_ID" not in variables:
-        # What differs: keys are verified, so the service needs those of its clients.
+        # What differs: keys are verified, so the service needs those of its clients, or is told not to look.
         with container.running("localstack"):
             refused = container.run(*aws, "s3", "mb", "s3://test-bucket", **keys)
             assert "InvalidAccessKeyId" in refused.stderr
-        container.variables |= keys
+        container.variables |= keys if key == "xxx" else {"S3_SKIP_SIGNATURE_VALIDATION": "1"}
     # An init script, which has no keys of its own.
     ready = container.root / "init" / "ready.d"
     ready.mkdir(parents=True)

@@ -23,14 +23,13 @@ INIT_DIRECTORY: Final = "/etc/localstack/init"
 USED: Final = (
     "AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_SECRET_ACCESS_KEY", "DATA_DIR", "DEBUG", "DEFAULT_REGION",
     "EDGE_BIND_HOST", "EDGE_PORT", "GATEWAY_LISTEN", "LOCALSTACK_HOST", "LOCALSTACK_HOSTNAME", "LOCALSTACK_INIT_DIR",
-    "LS_LOG", "PERSISTENCE",
-    "SERVICES",
+    "LS_LOG", "PERSISTENCE", "S3_SKIP_SIGNATURE_VALIDATION", "SERVICES",
 )  # fmt: skip
 UNUSED: Final = (
     "ACTIVATE_PRO", "ALLOW_NONSTANDARD_REGIONS", "DISABLE_CORS_CHECKS", "DISABLE_CUSTOM_CORS_S3", "DISABLE_EVENTS",
     "DNS_ADDRESS", "DOCKER_FLAGS", "DOCKER_HOST", "EAGER_SERVICE_LOADING", "ENFORCE_IAM", "EXTRA_CORS_ALLOWED_HEADERS",
     "EXTRA_CORS_ALLOWED_ORIGINS", "HOSTNAME_EXTERNAL", "IAM_SOFT_MODE", "LAMBDA_DOCKER_NETWORK", "LAMBDA_EXECUTOR",
-    "MAIN_CONTAINER_NAME", "S3_DIR", "S3_SKIP_SIGNATURE_VALIDATION", "SKIP_SSL_CERT_DOWNLOAD", "SNAPSHOT_LOAD_STRATEGY",
+    "MAIN_CONTAINER_NAME", "S3_DIR", "SKIP_SSL_CERT_DOWNLOAD", "SNAPSHOT_LOAD_STRATEGY",
     "SNAPSHOT_SAVE_STRATEGY", "STRICT_SERVICE_LOADING", "USE_SSL",
 )  # fmt: skip
 PREFIX: Final = "LOCALSTACK_"
@@ -76,6 +75,7 @@ def wanted(arguments: list[str], environ: Mapping[str, str]) -> Wanted:
     made.settings["domains"] = _domains(given, str(made.settings.get("region", "us-east-1")))
     if _flag(given, "DEBUG") or given.get("LS_LOG", "").lower() in ("debug", "trace", "trace-internal"):
         made.settings["log_level"] = "debug"
+    made.settings["any_signature"] = _flag(given, "S3_SKIP_SIGNATURE_VALIDATION")
     named = [service for service in re.split(r"[\s,]+", given.get("SERVICES", "")) if service]
     made.absent_services = [service for service in named if service.partition(":")[0] not in SERVICES]
     known = {PREFIX + name for name in (*USED, *UNUSED)} | {*USED}

@@ -195,6 +195,7 @@ class Settings(ObservabilitySettings):
         False, "answer what LocalStack answers below `/_localstack/`; the root key may be as short as that of its clients",
         boolean,
     )  # fmt: skip
+    any_signature: bool = _setting(False, "beside `ORCAS_LOCALSTACK`: let any access key and any secret in", boolean)
     buckets: tuple[str, ...] = _setting(
         (),
         "comma-separated buckets that the start creates if they do not exist; with `:download`, `:upload` or `:public` "
@@ -401,12 +402,7 @@ class Settings(ObservabilitySettings):
         "info", "lowest level that is logged", text, choices=("debug", "info", "warning", "error")
     )
 
-    any_date: bool = _setting(
-        False,
-        "accept signatures of any date, for tests whose clients have clocks of their own",
-        boolean,
-        variable=False,
-    )
+    any_date: bool = _setting(False, "accept any date, for tests with clocks of their own", boolean, variable=False)
     memory: bool = _setting(
         False, "keep the store in a private directory that is removed at exit", boolean, variable=False
     )
@@ -654,6 +650,8 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
         raise wrong(
             "--any-date is for tests, which keep their store in memory: add --memory, or leave it out.", "any_date"
         )
+    if settings.any_signature and not settings.localstack:
+        raise ConfigurationError("ORCAS_ANY_SIGNATURE is for servers in place of LocalStack: set ORCAS_LOCALSTACK too.")
     if settings.master_key is not None and settings.master_passphrase is not None:
         raise ConfigurationError("ORCAS_MASTER_KEY and ORCAS_MASTER_PASSPHRASE are both set: set only one.")
     _check_tls(settings)

@@ -48,6 +48,7 @@ fn signed(payload: &str) -> (ChunkMode, orcas_sigv4::ChunkSigner) {
     let head = RequestHead { method: b"PUT", path: b"/b/k", query: b"", headers: Headers::new(&list) };
     let requirements = Requirements {
         presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,
+        any_signature: false,
         region: None,
         may_lack_region: false,
         now_unix_ms: NOW_S * 1000,

@@ -23,6 +23,7 @@ fn requirements(now_ms: i64) -> Requirements<'static> {
     let version_two = Some(VersionTwo { domains: &[], hosted_bucket, is_resource: is_resource_parameter });
     Requirements {
         presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,
+        any_signature: false,
         region: None,
         may_lack_region: false,
         now_unix_ms: now_ms,

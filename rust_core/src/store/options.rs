@@ -51,6 +51,7 @@ pub struct Options {
     presign_v2: bool,
     presign_max_sec: i64,
     any_date: bool,
+    any_signature: bool,
     lockout_failures: u32,
     lockout_loopback: bool,
     trusted_proxies: Vec<String>,
@@ -134,6 +135,7 @@ impl Options {
             presign_v2: self.presign_v2,
             presign_max_s: self.presign_max_sec,
             any_date: self.any_date,
+            any_signature: self.any_signature,
             lockout: LockoutOptions {
                 failures: self.lockout_failures,
                 loopback: self.lockout_loopback,

@@ -276,6 +276,7 @@ def library(places: dict[str, str]) -> Iterator[tuple[int, Callable[[], object]]
     yield 69, lambda: orcas.Server(memory=True, timeout=0)
     yield 69, lambda: orcas.Server(places["full"])
     yield 78, lambda: orcas.Server(memory=True, encrypt_by_default=True)
+    yield 78, lambda: orcas.Server(memory=True, any_signature=True)
     server: Any = SimpleNamespace(endpoint=places["url"], access_key="a", secret_key="b", region="us-east-1", ca=None)
     yield 1, lambda: Control(server).seed(places["new"], "b")
     # The listener fails in this test, because another process listens already.

@@ -16,6 +16,9 @@ def test_without_variables_it_is_localstack_in_memory() -> None:
     assert (settings.root_access_key, settings.root_secret_key) == ("test", "test")
     assert settings.domains == ("s3.localhost.localstack.cloud", "s3.us-east-1.localhost.localstack.cloud")
     assert (made.init, made.unused, made.absent_services) == ("/etc/localstack/init", [], [])
+    # Not LocalStack's default, but it can be asked for.
+    assert not settings.any_signature
+    assert wanted([], {"S3_SKIP_SIGNATURE_VALIDATION": "1"}).settings["any_signature"] is True
 
 
 def test_variables_are_read_with_and_without_prefix() -> None:

@@ -67,7 +67,9 @@ def _tell(made: Wanted, scripts: InitScripts, environment: dict[str, str], url: 
         log.warning("Without effect here: %s", ", ".join(made.unused))
     if made.absent_services:
         log.warning("These services are not here, and answer with a sentence: %s", ", ".join(made.absent_services))
-    if made.settings["root_secret_key"] == DEFAULT_KEY:
+    if made.settings["any_signature"]:
+        log.warning("Signatures are not verified: whoever reaches the server may do everything, whatever the keys")
+    elif made.settings["root_secret_key"] == DEFAULT_KEY:
         log.warning("The keys are the published ones of LocalStack: let nobody else reach the server")
 
     environment["AWS_ENDPOINT_URL"] = url

@@ -73,6 +73,7 @@ impl AccessControl {
         let authenticated = authenticate(head, requirements, &self.signers.signing_keys.mine(), &credential)
             .inspect_err(|error| self.note_failure(error, client, requirements.now_unix_ms))?;
         let requester = identities.signer(&authenticated.access_key, requirements.now_unix_ms);
+        let requester = requester.or_else(|| requirements.any_signature.then(|| identities.root_requester())?);
         let requester = Arc::clone(requester.ok_or(ErrorCode::AccessDenied)?);
         Ok((authenticated, requester))
     }
@@ -109,11 +110,11 @@ impl AccessControl {
     ) -> Result<String, Problem> {
         let requirements =
             Requirements { region: None, service, body: Some(body), version_two: None, ..self.requirements(now_ms()) };
-        let (authenticated, _) = self.authenticate(&self.identities(), head, &requirements, client)?;
+        let (authenticated, requester) = self.authenticate(&self.identities(), head, &requirements, client)?;
         match (authenticated.how, authenticated.payload) {
             (Authentication::Anonymous | Authentication::PresignedVersionTwo, _) => Err(ErrorCode::AccessDenied.into()),
             (Authentication::Header | Authentication::Presigned, PayloadMode::Hash(signed)) if signed == body => {
-                Ok(authenticated.access_key)
+                Ok(requester.access_key.clone())
             }
             (Authentication::Header | Authentication::Presigned, _) => Err(ErrorCode::XAmzContentSHA256Mismatch.into()),
         }
@@ -138,6 +139,7 @@ impl AccessControl {
                 hosted_bucket,
                 is_resource: query::is_resource_parameter,
             }),
+            any_signature: self.options.any_signature,
         }
     }
 
@@ -180,7 +182,12 @@ impl AccessControl {
         };
         let requester = match &session {
             Some(session) => &session.requester,
-            None => identities.requester(&verified.access_key).ok_or(ErrorCode::AccessDenied)?,
+            None => {
+                let requester = identities.requester(&verified.access_key);
+                let requester =
+                    requester.or_else(|| requirements.any_signature.then(|| identities.root_requester())?);
+                requester.ok_or(ErrorCode::AccessDenied)?
+            }
         };
         Ok((Arc::clone(requester), Some(verified.policy)))
     }

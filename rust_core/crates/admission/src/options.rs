@@ -35,6 +35,9 @@ pub struct GatewayOptions {
     pub presign_max_s: i64,
     /// Accept signatures of any date, for tests whose clients have clocks of their own.
     pub any_date: bool,
+    /// Take every signature for valid, and an unknown access key for root's, for tests whose clients have any keys. Not for
+    /// the admin API.
+    pub any_signature: bool,
     pub lockout: LockoutOptions,
     /// Names under which buckets are hosts, in lower case.
     pub domains: Vec<String>,

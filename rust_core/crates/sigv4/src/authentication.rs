@@ -27,6 +27,8 @@ pub struct Requirements<'a> {
     pub session_token: Option<&'a [u8]>,
     /// How presigned requests of version 2 are read; `None` refuses them.
     pub version_two: Option<VersionTwo<'a>>,
+    /// Every signature is valid, whatever its access key: for tests whose clients have any keys.
+    pub any_signature: bool,
 }
 
 /// The facts about the address of a request that a signature of version 2 covers.

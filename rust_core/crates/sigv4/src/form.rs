@@ -122,7 +122,8 @@ fn of_version_four<'a>(
     // Forms are rare: the key is derived for each, so that a refusal takes as long for every access key.
     let key = SigningKey::derive(secret, &scope.day, scope.region, SERVICE);
     let signature = parse_hex(signature).ok_or(SignatureError::SignatureDoesNotMatch)?;
-    decide(found.is_some(), key.verify(policy, &signature), scope.access_key, policy)
+    let verified = [found.is_some(), key.verify(policy, &signature)];
+    decide(verified.map(|it| it || requirements.any_signature), scope.access_key, policy)
 }
 
 fn of_version_two<'a>(
@@ -148,18 +149,14 @@ fn of_version_two<'a>(
     let key = Hmac::<Sha1>::new_from_slice(secret).expect("HMAC is defined for keys of any length");
     // In constant time.
     let matches = key.chain_update(policy).verify_slice(&signature).is_ok();
-    decide(found.is_some(), matches, access_key, policy)
+    decide([found.is_some(), matches].map(|it| it || requirements.any_signature), access_key, policy)
 }
 
-fn decide<'a>(
-    known: bool,
-    matches: bool,
-    access_key: &str,
-    policy: &'a [u8],
-) -> Result<AuthenticatedForm<'a>, FormError> {
-    match (known, matches) {
-        (false, _) => Err(SignatureError::InvalidAccessKeyId.into()),
-        (true, false) => Err(SignatureError::SignatureDoesNotMatch.into()),
-        (true, true) => Ok(AuthenticatedForm { access_key: access_key.to_owned(), policy }),
+/// `verified`: whether the access key is known, and whether its signature is right.
+fn decide<'a>(verified: [bool; 2], access_key: &str, policy: &'a [u8]) -> Result<AuthenticatedForm<'a>, FormError> {
+    match verified {
+        [false, _] => Err(SignatureError::InvalidAccessKeyId.into()),
+        [true, false] => Err(SignatureError::SignatureDoesNotMatch.into()),
+        [true, true] => Ok(AuthenticatedForm { access_key: access_key.to_owned(), policy }),
     }
 }

@@ -24,9 +24,14 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// A derived key for one day, region and service, kept as the HMAC state after the key block, which saves its set-up.
+/// A derived key for one day, region and service.
 #[derive(Clone)]
-pub(super) struct SigningKey(Hmac<Sha256>);
+pub(super) struct SigningKey {
+    /// The HMAC state after the key block, which saves its set-up.
+    keyed: Hmac<Sha256>,
+    /// Every signature is valid.
+    takes_any: bool,
+}
 
 impl SigningKey {
     /// `HMAC(HMAC(HMAC(HMAC("AWS4" + secret, date), region), service), "aws4_request")`.
@@ -35,16 +40,23 @@ impl SigningKey {
         let dated = mac(start, day);
         let regional = mac(keyed(&dated), region.as_bytes());
         let serving = mac(keyed(&regional), service.as_bytes());
-        Self(keyed(&mac(keyed(&serving), b"aws4_request")))
+        Self { keyed: keyed(&mac(keyed(&serving), b"aws4_request")), takes_any: false }
+    }
+
+    /// The key of a server that takes every signature for valid ([`Requirements::any_signature`]).
+    ///
+    /// [`Requirements::any_signature`]: super::authentication::Requirements::any_signature
+    pub(super) fn any() -> Self {
+        Self { keyed: keyed(b"any"), takes_any: true }
     }
 
     pub(super) fn sign(&self, string_to_sign: &[u8]) -> [u8; 32] {
-        mac(self.0.clone(), string_to_sign)
+        mac(self.keyed.clone(), string_to_sign)
     }
 
     /// Compares in constant time.
     pub(super) fn verify(&self, string_to_sign: &[u8], signature: &[u8; 32]) -> bool {
-        self.0.clone().chain_update(string_to_sign).verify_slice(signature).is_ok()
+        self.keyed.clone().chain_update(string_to_sign).verify_slice(signature).is_ok() || self.takes_any
     }
 }
 

@@ -61,7 +61,9 @@ impl AccessControl {
             if let Needs::SignatureFor(service, body) = needs { (service, body) } else { (SERVICE, None) };
         let body = received.or_else(|| (!has_body(&head.headers)).then_some(EMPTY_SHA256));
         let may_lack_region = head.path.starts_with(ADMIN_OF_MINIO);
-        let requirements = Requirements { service, body, may_lack_region, ..self.requirements(ingress.time_ms) };
+        let requirements = self.requirements(ingress.time_ms);
+        // Tests have any keys for S3, IAM and STS; this API can also stop the server.
+        let requirements = Requirements { service, body, may_lack_region, any_signature: false, ..requirements };
         let (authenticated, requester) = self.authenticate(&identities, head, &requirements, ingress.client)?;
         if requester.is_anonymous() {
             return Err(ErrorCode::AccessDenied.into());

@@ -484,6 +484,11 @@ impl Identities {
         self.requester(access_key)
     }
 
+    /// The root user who may do everything, as the sender of a request.
+    pub(crate) fn root_requester(&self) -> Option<&Arc<Requester>> {
+        self.keys.values().filter(|known| known.is_active).map(|known| &known.requester).find(|it| it.is_root)
+    }
+
     /// When an access key has signed a request, in milliseconds since 1970, as far as this process knows.
     pub fn used_ms(&self, access_key: &str) -> Option<i64> {
         self.keys.get(access_key).map(|known| known.used_ms.load(Ordering::Relaxed)).filter(|&used_ms| used_ms != 0)

@@ -10,6 +10,7 @@ pub fn options() -> GatewayOptions {
         public_access: Default::default(),
         presign_v2: true,
         any_date: false,
+        any_signature: false,
         presign_max_s: 604_800,
         lockout: Default::default(),
         domains: Vec::new(),

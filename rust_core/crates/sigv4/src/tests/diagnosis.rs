@@ -12,6 +12,7 @@ pub(super) fn judged(request: &Request, now_unix_ms: i64, region: Option<&str>) 
     let requirements = Requirements {
         may_lack_region: false,
         presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+        any_signature: false,
         region,
         now_unix_ms,
         skew_max_ms: SKEW_MAX_MS,

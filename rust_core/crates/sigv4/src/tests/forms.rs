@@ -39,6 +39,7 @@ fn verify(form: &SignedForm<'_>, region: Option<&str>, version_two: bool) -> Res
     let requirements = Requirements {
         may_lack_region: false,
         presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+        any_signature: false,
         region,
         now_unix_ms: 0,
         skew_max_ms: crate::SKEW_MAX_MS,

@@ -86,6 +86,7 @@ impl Request {
         let requirements = Requirements {
             may_lack_region: false,
             presign_max_s,
+            any_signature: false,
             region: None,
             now_unix_ms: MAY_24_2013 * 1000,
             skew_max_ms: SKEW_MAX_MS,
@@ -106,6 +107,7 @@ impl Request {
         let requirements = Requirements {
             may_lack_region: false,
             presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+            any_signature: false,
             region,
             now_unix_ms,
             skew_max_ms: SKEW_MAX_MS,

@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::super::keys::SigningKey;
 use super::super::{
-    Authentication, Credential, PayloadMode, Requirements, SKEW_MAX_MS, SignatureError, SigningKeys, authenticate,
-    explain,
+    Authentication, ChunkMode, ChunkedDecoder, Credential, PayloadMode, Requirements, SKEW_MAX_MS, SignatureError,
+    SigningKeys, authenticate, explain,
 };
 use super::diagnosis::judged;
 use super::{ACCESS_KEY, MAY_24_2013, Request, SECRET, lookup, signed_put};
@@ -201,6 +201,7 @@ fn a_payload_hash_may_be_left_out_where_it_is_optional() {
     let optional = Requirements {
         may_lack_region: false,
         presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+        any_signature: false,
         region: None,
         now_unix_ms: MAY_24_2013 * 1000,
         skew_max_ms: SKEW_MAX_MS,
@@ -233,6 +234,44 @@ fn posted(service: &str, body: &[u8]) -> Request {
     Request::new("POST", "/", &[("host", "h"), ("x-amz-date", "20130524T000000Z"), ("authorization", &authorization)])
 }
 
+#[test]
+fn a_server_may_take_every_signature_for_valid() {
+    let credential = "Credential=anybody/20130524/us-east-1/s3/aws4_request";
+    let signature = "0".repeat(64);
+    let authorization = format!(
+        "AWS4-HMAC-SHA256 {credential},SignedHeaders=host;x-amz-content-sha256;x-amz-date,Signature={signature}"
+    );
+    let headers = [
+        ("host", "h"),
+        ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"),
+        ("x-amz-date", "20130524T000000Z"),
+        ("authorization", &authorization),
+    ];
+    let request = Request::new("PUT", "/b/k", &headers);
+    assert_eq!(request.authenticate().expect_err("by default"), SignatureError::InvalidAccessKeyId);
+    let lenient = Requirements {
+        may_lack_region: false,
+        presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+        any_signature: true,
+        region: None,
+        now_unix_ms: MAY_24_2013 * 1000,
+        skew_max_ms: SKEW_MAX_MS,
+        service: "s3",
+        body: None,
+        session_token: None,
+        version_two: None,
+    };
+    let found = request.with_head(|head| authenticate(head, &lenient, &SigningKeys::new(), &lookup)).expect("any");
+    assert_eq!(found.access_key, "anybody");
+    let PayloadMode::StreamingSigned(context) = found.payload else { panic!("chunks are announced") };
+    let mut decoder = ChunkedDecoder::new(ChunkMode::Signed(context), 3, b"");
+    let body = format!("3;chunk-signature={signature}\r\nabc\r\n0;chunk-signature={signature}\r\n\r\n");
+    let mut decoded = Vec::new();
+    decoder.push(body.as_bytes(), &mut |data| decoded.extend_from_slice(data)).expect("any signature of a chunk");
+    decoder.finish().expect("whole");
+    assert_eq!(decoded, b"abc");
+}
+
 /// Also once the keys of the other service are in the cache.
 #[test]
 fn a_signature_is_for_one_service() {
@@ -241,6 +280,7 @@ fn a_signature_is_for_one_service() {
         let requirements = Requirements {
             may_lack_region: false,
             presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+            any_signature: false,
             region: None,
             now_unix_ms: MAY_24_2013 * 1000,
             skew_max_ms: SKEW_MAX_MS,
@@ -346,6 +386,7 @@ fn the_key_cache_follows_the_secret_and_stays_bounded() {
     let requirements = Requirements {
         may_lack_region: false,
         presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+        any_signature: false,
         region: None,
         now_unix_ms: now_ms,
         skew_max_ms: SKEW_MAX_MS,
@@ -441,7 +482,7 @@ proptest! {
         if is_signed {
             judged(&request, MAY_24_2013 * 1000, None);
         }
-        let requirements = Requirements { may_lack_region: false, presign_max_s: crate::PRESIGN_EXPIRES_S_MAX, region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS, service: "s3", body: None, session_token: None, version_two: None };
+        let requirements = Requirements { may_lack_region: false, presign_max_s: crate::PRESIGN_EXPIRES_S_MAX, any_signature: false, region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS, service: "s3", body: None, session_token: None, version_two: None };
         prop_assert!(request.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup)).is_err());
     }
 

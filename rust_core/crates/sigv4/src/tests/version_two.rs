@@ -28,6 +28,7 @@ fn authenticate_at(request: &Request, now_ms: i64, region: Option<&str>) -> Resu
     let requirements = Requirements {
         may_lack_region: false,
         presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+        any_signature: false,
         region,
         now_unix_ms: now_ms,
         skew_max_ms: SKEW_MAX_MS,
@@ -249,6 +250,7 @@ fn a_server_may_take_none() {
     let requirements = Requirements {
         may_lack_region: false,
         presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+        any_signature: false,
         region: None,
         now_unix_ms: MAY_24_2013 * 1000,
         skew_max_ms: SKEW_MAX_MS,

@@ -259,6 +259,15 @@ def test_a_wrong_order_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("name", "command"), [("set-bucket-quota", "orcas quota"), ("trace", "orcas top"), ("nonsense", "orcas --help")]
+)
+def test_another_order_is_refused_with_the_command_to_use(server: Running, name: str, command: str) -> None:
+    status, body = order(server, "PUT", name)
+    assert status == 501
+    assert f"use `{command}`" in json.loads(body)["Message"]
+
+
+@pytest.mark.parametrize(
     "document", [[], "text", 1, {}, {"secretKey": 1}, {"secretKey": "short"}, {"secretKey": "é" * 9}]
 )
 def test_a_document_that_is_none_is_refused(server: Running, document: Any) -> None:

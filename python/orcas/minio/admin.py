@@ -37,7 +37,17 @@ _VERSIONS: Final = ("v3", "v4")
 _BODY_MAX: Final = 64 * 1024
 # Entries of a list of IAM in one answer.
 _PAGE: Final = 1000
-_NOT_HERE: Final = "Orcas has no such order of MinIO's admin API: `orcas --help` lists its own commands."
+_NOT_HERE: Final = "Orcas has no such order of MinIO's admin API: use `{}`."
+# The commands in place of other orders, by the beginning of their names.
+_INSTEAD: Final = {
+    "get-bucket-quota": "orcas quota", "set-bucket-quota": "orcas quota", "trace": "orcas top", "top": "orcas top",
+    "heal": "orcas scrub", "service": "orcas stop", "replication": "orcas replication",
+    "site-replication": "orcas replication", "set-remote-target": "orcas replication target",
+    "list-remote-targets": "orcas replication target", "remove-remote-target": "orcas replication target",
+    "export-iam": "orcas identities export", "get-config": "orcas config", "set-config": "orcas config",
+    "speedtest": "orcas bench",
+}  # fmt: skip
+_OTHERS: Final = "orcas --help"
 # For how long the same order is taken again: clients sign whole seconds.
 _AGAIN_SECONDS: Final = 2.0
 # What MinIO says of a key that does not expire.
@@ -119,7 +129,8 @@ class MinioAdmin:
         order = _ORDERS.get((scope["method"], name)) if version in _VERSIONS else None
         try:
             if order is None:
-                raise OrderError(501, "NotImplemented", _NOT_HERE)
+                instead = next((command for begin, command in _INSTEAD.items() if name.startswith(begin)), _OTHERS)
+                raise OrderError(501, "NotImplemented", _NOT_HERE.format(instead))
             if find_spec("cryptography") is None:
                 raise OrderError(501, "NotImplemented", _NO_CIPHER)
             given = _Given(self, scope, await collect(receive, _BODY_MAX))

@@ -251,7 +251,10 @@ def _listen(made: Wanted, flags: Mapping[str, str], variables: _Variables) -> No
     console = flags.get("console-address") or variables.take("MINIO_CONSOLE_ADDRESS")
     port = variables.take("MINIO_CONSOLE_PORT_NUMBER")
     if port is not None or console is not None:
-        _, made.settings["console_port"] = _address(console or f":{port}")
+        given, made.settings["console_port"] = _address(console or f":{port}")
+        if given not in ("", "0.0.0.0", "::", host):  # noqa: S104 - narrower ones alone are named
+            # Both ports have the same addresses: the console is a page of the server.
+            made.unused.append(f"the address {given} of --console-address")
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -75,6 +75,14 @@ def test_what_has_no_effect_is_named() -> None:
     assert made.unused == ["--quiet", "--memlimit", "MINIO_SCANNER_SPEED", "MINIO_SERVER_URL"]
 
 
+def test_the_console_has_the_addresses_of_the_server() -> None:
+    assert wanted(["--console-address", ":9001", "/data"], {}).unused == []
+    one = ["--address", "127.0.0.1:9000", "--console-address", "127.0.0.1:9001", "/data"]
+    assert wanted(one, {}).unused == []
+    made = wanted(["--console-address", "127.0.0.1:9001", "/data"], {})
+    assert made.unused == ["the address 127.0.0.1 of --console-address"]
+
+
 def test_secrets_come_from_files(tmp_path: Path) -> None:
     user, password = tmp_path / "user", tmp_path / "password"
     user.write_text("operator\n")

@@ -1,11 +1,51 @@
 //! What MinIO itself computes at its start, lists of versions that are not sound, and packages that were changed.
 
 use ring::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use twox_hash::XxHash64;
 
 use crate::erasure::{HASH, decoded, decoder, hash};
 use crate::meta::parse;
 use crate::msgpack::Reader;
 use crate::sealed::{opened, opened_size};
+
+/// An object and a deletion, as releases before 1.3 write them.
+fn listed_versions() -> Vec<u8> {
+    [
+        &b"\x81\xa8Versions\x92\x82\xa4Type\x01\xa5V2Obj\x8d\xa2ID\xc4\x10"[..],
+        &[7; 16],
+        b"\xa4DDir\xc4\x10",
+        &[8; 16],
+        b"\xa3EcM\x02\xa3EcN\x01\xa7EcBSize\xd2\x00\x10\x00\x00\xa7EcIndex\x01\xa6EcDist\x93\x01\x02\x03",
+        b"\xa8PartNums\x91\x01\xa9PartSizes\x91\x05\xaaPartASizes\x91\x05\xa5MTime\xd3\x17\x00\x00\x00\x00\x00\x00\x00",
+        b"\xa7MetaSys\x81\xa1k\xc4\x01v\xa7MetaUsr\x81\xa4etag\xa1x",
+        b"\x82\xa4Type\x02\xa6DelObj\x82\xa5MTime\x01\xa7MetaSys\xc0",
+    ]
+    .concat()
+}
+
+#[test]
+fn lists_of_older_releases_are_read() {
+    let list = listed_versions();
+    let length = u32::try_from(list.len()).expect("it is short").to_be_bytes();
+    let checksum = (XxHash64::oneshot(0, &list) as u32).to_be_bytes();
+    let file = |minor: u8, tail: &[u8]| {
+        [&[b'X', b'L', b'2', b' ', 1, 0, minor, 0, 0xc6][..], &length, &list[..], tail].concat()
+    };
+    let first = [&b"XL2 1   "[..], &list[..]].concat();
+    let summed = [&[0xce][..], &checksum[..]].concat();
+    for whole in [first, file(1, b""), file(2, &summed)] {
+        let (versions, end) = parse(&whole).expect("it is whole");
+        assert_eq!(end, whole.len());
+        let [object, deletion] = &versions[..] else { panic!("there are two") };
+        assert_eq!((object.shape.id, object.index), ([7; 16], 1));
+        assert_eq!(object.shape.parts.len(), 1);
+        assert_eq!(object.metadata[&b"etag"[..]], b"x");
+        assert_ne!(object.shape.kind, deletion.shape.kind);
+    }
+    let mut flipped = file(2, &summed);
+    flipped[40] ^= 1;
+    assert!(parse(&flipped).is_none(), "the checksum is of other bytes");
+}
 
 #[test]
 fn hashes_are_those_of_the_self_test() {

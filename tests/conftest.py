@@ -33,6 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
         if params.get("target", "disk") != "disk" and item.path.stem != "test_objects":
             item.add_marker(pytest.mark.full)
+    # Minutes in one process: begun last, it would be waited for alone.
+    items.sort(key=lambda item: item.name != "test_every_example_runs")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from botocore.loaders import JSONFileLoader
+from tests.fixtures.stacks import STARTUP, slow_stops_shown
 from tests.fixtures.targets import KINDS, Target, running
 from tests.fixtures.wire import Wire
 
@@ -45,6 +47,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         lines = [f"{each.duration:.2f}\t{each.when}\t{each.nodeid}\n" for each in slowest]
         SLOWEST.parent.mkdir(exist_ok=True)
         SLOWEST.write_text("".join(lines), encoding="utf-8")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def stacks_of_slow_stops() -> Iterator[None]:
+    """A test that fails because a server does not stop shows what its threads do."""
+    with pytest.MonkeyPatch.context() as patch, slow_stops_shown():
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(STARTUP), os.environ.get("PYTHONPATH")])))
+        yield
 
 
 @pytest.fixture(scope="session")

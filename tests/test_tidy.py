@@ -80,6 +80,13 @@ def test_sole_users_of_what_is_not_ours() -> None:
     assert users == {"pyo3": ["rust_core"], "rusqlite": ["index", "index_testing"]}
 
 
+def test_the_extension_initialises_nothing_lazily() -> None:
+    """A thread that waits with the GIL for an initialisation that needs the GIL waits for ever; crates know no Python."""
+    for path in (ROOT / "rust_core" / "src").rglob("*.rs"):
+        found = re.search(r"\bLazyLock\b|\blazy_static\b|\bstatic \w+: *Once", text_of(path))
+        assert found is None, f"{relative(path)}: {found[0] if found else ''} instead of a cell of PyO3"
+
+
 def test_content_passes_one_module() -> None:
     calls = r"\.(?:(?:try_)?read_content|read_whole)\(|packs\s*\.(?:reserve|read|try_read)\(|ChunkWriter\b"
     engine = ROOT / "rust_core" / "crates" / "engine" / "src"

@@ -958,7 +958,10 @@ class FrontTls(TypedDict):
 
 @final
 class Front:
-    """Connections of clients, served by threads that never attach to the interpreter."""
+    """Connections of clients, served by threads that never attach to the interpreter.
+
+    In a child of the process that has started it, every call raises `OSError`.
+    """
 
     @staticmethod
     def start(
@@ -983,9 +986,6 @@ class Front:
 
         Returns:
             What was cut off, as `under_way`.
-
-        Raises:
-            OSError: this process is a child of the one that has started it.
         """
 
     def under_way(self) -> tuple[int, int]:
@@ -1750,7 +1750,7 @@ class RequestLogs:
 
 @final
 class Core:
-    """The open store of this process. Thread-safe; not to be used in a forked child."""
+    """The open store of this process. Thread-safe; not to be used in a forked child, which leaves the store as it is."""
 
     @staticmethod
     def open(
@@ -1910,6 +1910,7 @@ class Core:
         """Finish what was submitted, flush, and give the lock back. Blocks. Calling it again has no effect.
 
         Raises:
+            OSError: this process is a child of the one that has opened the store.
             StoreError: something acknowledged in a weaker mode than `sync` could not be written.
         """
 

@@ -20,6 +20,7 @@ use super::events::{
     EventDeliveries, EventListener, EventsStats, ListeningPermit, ProgressRow, ReplicatedBucket, ReplicatedEvents,
     progress_of, replicated_buckets,
 };
+use super::owned::Owned;
 use super::requests::done::{self, PyAdmission, PyStages};
 use super::requests::head::{self, ScopeHead, byte_pairs, header_objects};
 use super::requests::{
@@ -76,7 +77,7 @@ pub struct Core {
     /// The same, as requests know it.
     responder: Arc<dyn Responder>,
     /// None once closed.
-    engine: Mutex<Option<Engine>>,
+    engine: Owned<Mutex<Option<Engine>>>,
     /// What follows the log of another store, and its keys. None unless this is a standby that is open.
     standby: Mutex<Option<(Standby, Arc<CopiedKeys>)>>,
     replayed: Replayed,
@@ -306,8 +307,8 @@ impl Core {
 
     /// Finishes submitted work, flushes and releases the lock. Blocks. Without effect when called again.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let engine = self.engine.get()?.lock().take();
         let standby = self.standby.lock().take();
-        let engine = self.engine.lock().take();
         let Some(engine) = engine else { return Ok(()) };
         py.detach(|| {
             self.gateway.close();
@@ -779,7 +780,7 @@ impl Core {
         let event_loop = Arc::new(EventLoop::new()?);
         let responder = Arc::clone(&event_loop) as Arc<dyn Responder>;
         let replayed = engine.replayed();
-        let (engine, standby) = (Mutex::new(Some(engine)), Mutex::new(None));
+        let (engine, standby) = (Owned::new("store", Mutex::new(Some(engine))), Mutex::new(None));
         Ok(Self { gateway, event_loop, responder, engine, standby, replayed, keyring, test_clock })
     }
 

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use super::cluster::ClusterNode;
 use super::core::Core;
+use super::owned::Owned;
 use orcas_front::{Certificate, FrontOptions, Limits, Owner, Proxies, TlsOptions, UnderWay};
 
 /// What the front is told, as a dict.
@@ -82,7 +83,7 @@ fn certificates_of(given: Certificates) -> Vec<Certificate> {
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Front {
-    inner: orcas_front::Front,
+    inner: Owned<orcas_front::Front>,
 }
 
 #[pymethods]
@@ -115,52 +116,57 @@ impl Front {
             let listeners: Vec<_> = listeners.into_iter().map(borrow).collect();
             orcas_front::Front::start(gateway, &listeners, borrow(application), options, tls.as_ref())
         });
-        Ok(Self { inner: started.map_err(PyOSError::new_err)? })
+        Ok(Self { inner: Owned::new("listener", started.map_err(PyOSError::new_err)?) })
     }
 
     /// Accepts no more, and gives requests under way so many seconds to end. Returns what was cut off, as `under_way`.
     /// Blocks.
     fn stop(&self, py: Python<'_>, seconds: f64) -> PyResult<(usize, usize)> {
         let drain_timeout = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        let cut = py.detach(|| self.inner.stop(drain_timeout)).map_err(PyOSError::new_err)?;
+        let front = self.inner.get()?;
+        let cut = py.detach(|| front.stop(drain_timeout));
         Ok((cut.requests, cut.unread))
     }
 
     /// How many requests are under way, and how many answers their clients do not read.
-    fn under_way(&self) -> (usize, usize) {
-        let UnderWay { requests, unread } = self.inner.under_way();
-        (requests, unread)
+    fn under_way(&self) -> PyResult<(usize, usize)> {
+        let UnderWay { requests, unread } = self.inner.get()?.under_way();
+        Ok((requests, unread))
     }
 
     /// Lets `stop` wait no longer.
-    fn cut(&self) {
-        self.inner.cut();
+    fn cut(&self) -> PyResult<()> {
+        self.inner.get()?.cut();
+        Ok(())
     }
 
     /// How many connections are open.
-    fn connections(&self) -> usize {
-        self.inner.connections()
+    fn connections(&self) -> PyResult<usize> {
+        Ok(self.inner.get()?.connections())
     }
 
     /// How often connections were ended with an answer of their own, by error code.
-    fn refusals(&self) -> Vec<(&'static str, u64)> {
-        self.inner.refused().into_iter().collect()
+    fn refusals(&self) -> PyResult<Vec<(&'static str, u64)>> {
+        Ok(self.inner.get()?.refused().into_iter().collect())
     }
 
     /// The buckets for which the application fetches the objects that they lack.
-    fn set_origins(&self, buckets: Vec<String>) {
-        self.inner.set_origins(buckets.into_iter().map(String::into_bytes).collect());
+    fn set_origins(&self, buckets: Vec<String>) -> PyResult<()> {
+        self.inner.get()?.set_origins(buckets.into_iter().map(String::into_bytes).collect());
+        Ok(())
     }
 
     /// New connections use these certificates. `ValueError` if they cannot be used; then those before stay.
     fn use_tls(&self, py: Python<'_>, tls: Tls) -> PyResult<()> {
-        py.detach(|| self.inner.use_tls(&tls.into())).map_err(PyValueError::new_err)
+        let front = self.inner.get()?;
+        py.detach(|| front.use_tls(&tls.into())).map_err(PyValueError::new_err)
     }
 
     /// CAs that ask for challenges get these certificates, each for exactly its names, and no others. `ValueError` if they
     /// cannot be used; then those before stay.
     fn use_challenges(&self, py: Python<'_>, certificates: Certificates) -> PyResult<()> {
-        py.detach(|| self.inner.use_challenges(&certificates_of(certificates))).map_err(PyValueError::new_err)
+        let front = self.inner.get()?;
+        py.detach(|| front.use_challenges(&certificates_of(certificates))).map_err(PyValueError::new_err)
     }
 
     /// `ValueError` if connections cannot use these certificates.
@@ -170,30 +176,32 @@ impl Front {
     }
 
     /// Whether the application answers everything from now on.
-    fn hold(&self, held: bool) {
-        self.inner.hold(held);
+    fn hold(&self, held: bool) -> PyResult<()> {
+        self.inner.get()?.hold(held);
+        Ok(())
     }
 
     /// Requests are carried out here from now on, for so many seconds if they are given.
     #[pyo3(signature = (seconds = None))]
     fn be_owner(&self, seconds: Option<f64>) -> PyResult<()> {
+        let front = self.inner.get()?;
         if let Some(seconds) = seconds {
-            self.inner.serve_for(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+            front.serve_for(Duration::try_from_secs_f64(seconds).unwrap_or_default());
         }
-        self.inner.set_owner(Owner::Here).map_err(PyValueError::new_err)
+        front.set_owner(Owner::Here).map_err(PyValueError::new_err)
     }
 
     /// Requests are passed on to the server at `url` from now on, or refused if it is none. `ValueError` if they cannot be
     /// passed on; then all stays as it was.
     #[pyo3(signature = (url, authorities = None))]
     fn set_owner(&self, py: Python<'_>, url: Option<String>, authorities: Option<String>) -> PyResult<()> {
-        let authorities = authorities.unwrap_or_default();
+        let (front, authorities) = (self.inner.get()?, authorities.unwrap_or_default());
         let owner = url.map_or(Owner::Nobody, |url| Owner::At { url, authorities });
-        py.detach(|| self.inner.set_owner(owner)).map_err(PyValueError::new_err)
+        py.detach(|| front.set_owner(owner)).map_err(PyValueError::new_err)
     }
 
     /// How many requests were not for this node to carry out, by what came of them.
-    fn passed(&self) -> Vec<(&'static str, u64)> {
-        self.inner.passed().into()
+    fn passed(&self) -> PyResult<Vec<(&'static str, u64)>> {
+        Ok(self.inner.get()?.passed().into())
     }
 }

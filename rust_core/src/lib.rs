@@ -19,6 +19,7 @@ mod front;
 mod functions;
 mod load;
 mod minio_disk;
+mod owned;
 mod requests;
 mod store;
 

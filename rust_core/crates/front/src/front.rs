@@ -27,8 +27,6 @@ pub struct Front {
     contexts: Vec<Arc<Context>>,
     phase: watch::Sender<Phase>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// A child of a fork has none of the threads.
-    process: u32,
 }
 
 impl Front {
@@ -52,7 +50,6 @@ impl Front {
             shared,
             phase,
             threads: Mutex::default(),
-            process: std::process::id(),
         };
         for context in &front.contexts {
             let listeners: Vec<_> = listeners.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
@@ -70,13 +67,7 @@ impl Front {
     }
 
     /// Accepts no more and gives requests under way `drain_timeout` to end. Returns what was cut off. Blocks.
-    ///
-    /// # Errors
-    /// In a child of the process that has started the front.
-    pub fn stop(&self, drain_timeout: Duration) -> io::Result<UnderWay> {
-        if self.process != std::process::id() {
-            return Err(io::Error::other("the listener belongs to the process that has started it, not to its child"));
-        }
+    pub fn stop(&self, drain_timeout: Duration) -> UnderWay {
         self.phase.send_if_modified(|phase| {
             let is_new = *phase < Phase::Drain;
             *phase = Phase::Drain.max(*phase);
@@ -100,7 +91,7 @@ impl Front {
         if wait(Instant::now() + CUT) {
             threads.into_iter().for_each(|thread| drop(thread.join()));
         }
-        Ok(cut)
+        cut
     }
 
     /// Stops waiting in `stop`.

@@ -161,7 +161,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.front.stop(Duration::ZERO).unwrap();
+        self.front.stop(Duration::ZERO);
         self.gateway.close();
         drop(self.engine.take());
     }

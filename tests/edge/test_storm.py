@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.fixtures.memory import resident
 from tests.fixtures.targets import content_of
 from tests.fixtures.wire import Connection, Signer
 
@@ -39,12 +40,6 @@ def server() -> Iterator[orcas.Server]:
                 signer.roundtrip(signer.request("PUT", f"/{BUCKET}/{name}", body=content_of(name, size))).status == 200
             )
         yield running
-
-
-def resident(pid: int) -> int:
-    """Bytes of anonymous memory: that of the process without cached files."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("RssAnon"))) * 1024
 
 
 def sockets(pid: int) -> int:

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -300,6 +301,28 @@ def test_the_access_log_is_written(served: Running, s3: Any) -> None:
     log = served.stderr.parent / "access.log"
     s3.head_bucket(Bucket=BUCKET)
     assert wait_until(lambda: "HeadBucket" in log.read_text())
+
+
+def test_a_thousand_stalled_handshakes_hold_up_nobody(served: Running, files: tuple[Path, Path]) -> None:
+    def failed() -> float:
+        context = ssl.create_default_context(cafile=files[0])
+        with urllib.request.urlopen(f"{served.url}/_orcas/metrics", context=context) as answer:
+            found = re.search(rb'orcas_connection_refusals_total\{code="TLSHandshakeFailed"\} (\d+)', answer.read())
+        return float(found[1]) if found else 0
+
+    before, hello = failed(), bytes.fromhex("16030100c8010000c40303")
+    with contextlib.ExitStack() as held:
+        stalled = [held.enter_context(plain(served)) for _ in range(1000)]
+        for client in stalled[::2]:
+            client.sendall(hello)
+        with connected(served, files[0]) as good:
+            good.sendall(b"GET /_orcas/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert good.recv(1000).startswith(b"HTTP/1.1 200 ")
+        # Nobody has to do anything for them to end.
+        for client in stalled:
+            with contextlib.suppress(ConnectionResetError):
+                assert client.recv(1) == b""
+    assert wait_until(lambda: failed() == before + 1000)
 
 
 # These change the certificate, so they come last.

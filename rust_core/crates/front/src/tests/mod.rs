@@ -10,6 +10,7 @@ mod options;
 mod owner;
 mod passing;
 mod reads;
+mod writes;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -80,19 +81,7 @@ impl Server {
         let identities = Identities::new(IdentityTables::of_root(OWNER, &[("ROOT", "secret")])).unwrap();
         let gateway = Gateway::new(engine.handle(), options::options(), identities).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut front_options = FrontOptions {
-            reserved: vec!["/_orcas/".into()],
-            of_node: vec!["/_orcas/health".into()],
-            is_owner: true,
-            cluster: None,
-            threads: 2,
-            limits: Limits { head_size_max: 8192, head_sec: 60, body_sec: 60, idle_sec: 60 },
-            domains: Vec::new(),
-            website_host: None,
-            trusted_proxies: Proxies::default(),
-            own_names: None,
-            body_budget: 64 << 20,
-        };
+        let mut front_options = front_options();
         change(&mut front_options);
         let is_owner = front_options.is_owner;
         let (way, application) = UnixStream::pair().unwrap();
@@ -156,6 +145,22 @@ impl Server {
         let mut client = self.connect();
         client.send(bytes);
         client.rest()
+    }
+}
+
+fn front_options() -> FrontOptions {
+    FrontOptions {
+        reserved: vec!["/_orcas/".into()],
+        of_node: vec!["/_orcas/health".into()],
+        is_owner: true,
+        cluster: None,
+        threads: 2,
+        limits: Limits { head_size_max: 8192, head_sec: 60, body_sec: 60, idle_sec: 60 },
+        domains: Vec::new(),
+        website_host: None,
+        trusted_proxies: Proxies::default(),
+        own_names: None,
+        body_budget: 64 << 20,
     }
 }
 

@@ -193,8 +193,8 @@ plot(
 # ## How it is measured, and doubts
 #
 # - `benchmarks/run.py --only http2` and `--only processors` measure the first two parts. They need `h2load`, which is in the
-#   package `nghttp2-client` of Debian and Ubuntu; nginx is measured where it is installed. *bare hyper* is the library that
-#   Orcas parses HTTP with, on one thread and without a store.
+#   package `nghttp2-client` of Debian and Ubuntu. Of other servers, only nginx is measured, where it is installed; and
+#   *bare hyper*, the library that Orcas parses HTTP with, on one thread and without a store, where cargo is.
 # - Server CPU is what the kernel counts for the process of the server, with its work for sockets. nginx has one worker,
 #   opens a file for each request and does not look at signatures; its files are in the page cache.
 # - Server and client share the machine. Loopback has no round trips and loses nothing, so what HTTP/2 saves of handshakes

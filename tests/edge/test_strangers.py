@@ -9,12 +9,13 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import pytest
 from tests.fixtures.checksums import content_md5
 from tests.fixtures.operations import IMPLEMENTED
 from tests.fixtures.signing import Header
-from tests.fixtures.wire import Signer
+from tests.fixtures.wire import Signer, Wire
 
 import orcas
 from orcas.tools.session import HttpTransport, Session
@@ -367,16 +368,35 @@ def test_the_samples_are_good(place: Place) -> None:
         assert place.signer.roundtrip(presigned(place.signer, hoisted(good)), sample.method).status == 200, name
 
 
+NO_BUCKET, NO_PAGE, DENIED = (400, "InvalidBucketName"), (404, ""), (403, "AccessDenied")
+
+
+# What the listener takes for a path of the application, the application does as well, and nothing else.
 @pytest.mark.parametrize(
-    "path",
-    ["/_orcas/redoc", "/_orcas/admin", "/_orcas/", "/_orcas",
-     "/_orcas/health", "/_orcas/../edge/kept", "/_orcas/%2e%2e/edge/kept", "/docs", "/openapi.json", "/metrics",
-     "/debug", "/minio/health/live"],
+    ("path", "answer"),
+    [("/_orcas/redoc", NO_PAGE), ("/_orcas/admin", NO_PAGE), ("/_orcas/", NO_PAGE), ("/_orcas/health", NO_PAGE),
+     ("/_orcas/../edge/kept", NO_PAGE), ("/_orcas/%2e%2e/edge/kept", NO_PAGE), ("/_orcas/x/../health/live", NO_PAGE),
+     ("/_orcas/./health/live", NO_PAGE), ("/_orcas%2Fadmin/stats", NO_BUCKET), ("/_orcas%2fhealth/live", NO_BUCKET),
+     ("//_orcas/health/live", NO_BUCKET), ("/x/../_orcas/health/live", NO_BUCKET), ("/_orcas", DENIED),
+     ("/%5forcas/health/live", DENIED), ("/_ORCAS/health/live", DENIED), ("/edge/../_orcas/health/live", DENIED),
+     ("/edge/%2e%2e/_orcas/admin/stats", DENIED), ("/docs", DENIED), ("/openapi.json", DENIED), ("/metrics", DENIED),
+     ("/debug", DENIED), ("/minio/health/live", DENIED)],
 )  # fmt: skip
-def test_nothing_else_is_open(place: Place, path: str) -> None:
-    answer = place.signer.roundtrip(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-    assert answer.status in (400, 403, 404)
-    assert b"kept" not in answer.body.replace(path.encode(), b"")
+def test_nothing_else_is_open(place: Place, path: str, answer: tuple[int, str]) -> None:
+    said = place.signer.roundtrip(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+    assert (said.status, said.code) == answer
+    assert b"kept" not in said.body.replace(path.encode(), b"")
+
+
+@pytest.mark.parametrize(
+    "path", ["a%2F..%2Fb", "..%2F..%2Fstrangers%2Fkept", "%2e%2e/_orcas/admin/stats", "../x", "a//b"]
+)
+def test_keys_are_taken_literally(place: Place, path: str) -> None:
+    wire = Wire(f"http://{place.signer.host}:{place.signer.port}", place.signer.identity)
+    assert wire("PUT", f"/{BUCKET}/{path}", body=path.encode()).status == 200
+    assert wire("GET", f"/{BUCKET}/{path}").body == path.encode()
+    listed = wire("GET", f"/{BUCKET}", "list-type=2").document()
+    assert unquote(path) in {key.text for key in listed.iter("Key")}
 
 
 def test_health_says_nothing_but_health(place: Place) -> None:

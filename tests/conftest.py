@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from botocore.loaders import JSONFileLoader
-from tests.fixtures.stacks import STARTUP, slow_stops_shown
+from tests.fixtures.servers.stacks import STARTUP, slow_stops_shown
 from tests.fixtures.targets import KINDS, Target, running
 from tests.fixtures.wire import Wire
 

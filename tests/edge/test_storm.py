@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.fixtures.memory import resident
+from tests.fixtures.servers.memory import resident
 from tests.fixtures.targets import content_of
 from tests.fixtures.wire import Connection, Signer
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fixtures.memory import resident
+from tests.fixtures.servers.memory import resident
 from tests.fixtures.waiting import wait_until
 from tests.fixtures.wire import Signer
 

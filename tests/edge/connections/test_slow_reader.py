@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.fixtures.memory import resident
+from tests.fixtures.servers.memory import resident
 from tests.fixtures.wire import Signer
 
 import orcas

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.fixtures.stacks import slow_stops_shown
+from tests.fixtures.servers.stacks import slow_stops_shown
 from tests.fixtures.waiting import wait_until
 from tests.fixtures.wire import Signer
 

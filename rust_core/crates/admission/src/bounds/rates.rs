@@ -22,6 +22,7 @@ pub struct Limit {
     /// The access key, or the ARN of the user.
     of: Arc<str>,
     pub rates: Rates,
+    /// Only requests that have a limit take the lock, for a few additions, and a limit leaves more time between them.
     tokens: Mutex<Tokens>,
 }
 

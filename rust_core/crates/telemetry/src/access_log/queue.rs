@@ -1,5 +1,6 @@
 //! Lines on their way to a file. Bounded in bytes: a line that finds no room is dropped and counted.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,6 +13,12 @@ const BYTES_MAX: usize = 8 << 20;
 const WORTH_WRITING: usize = 512 << 10;
 /// Memory that is kept for more lines. Only a disk that stood still has needed more.
 const CAPACITY_KEPT: usize = 2 * WORTH_WRITING;
+
+thread_local! {
+    /// The line of a thread that writes one. Its memory is kept, so that a line costs no allocation, and the threads of
+    /// all requests share no more than the copying of finished lines.
+    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 #[derive(Default)]
 pub struct LineQueue {
@@ -48,18 +55,27 @@ impl LineQueue {
 
     /// Adds the line, with its end, that `write` appends. Waits for no writer.
     pub fn push(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.is_open() {
+            LINE.with_borrow_mut(|line| {
+                line.clear();
+                write(line);
+                self.add(line);
+            });
+        }
+    }
+
+    fn add(&self, line: &[u8]) {
         let mut lines = self.lines.lock();
         if !self.is_open() {
             return;
         }
         let before = lines.waiting.len();
-        write(&mut lines.waiting);
-        let after = lines.waiting.len();
+        let after = before + line.len();
         if after > BYTES_MAX {
-            lines.waiting.truncate(before);
             lines.dropped += 1;
             return;
         }
+        lines.waiting.extend_from_slice(line);
         drop(lines);
         if before == 0 || (before < WORTH_WRITING && after >= WORTH_WRITING) {
             self.changed.notify_one();

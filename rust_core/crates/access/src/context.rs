@@ -82,7 +82,11 @@ impl Context for Request<'_> {
 }
 
 /// Steps of one access decision. A step is at most some 5 ns.
-pub const STEPS_MAX: u32 = 400_000;
+pub(crate) const STEPS_MAX: u32 = 400_000;
+
+/// Steps of all access decisions on a request before it goes on, and of those on each entry of a deletion. Copies with many
+/// headers need some ten; together, they must not take the listener's thread for long.
+pub const REQUEST_STEPS_MAX: u32 = 4 * STEPS_MAX;
 
 /// Steps of one policy, with the longest name of an object and values as long, that may be put.
 pub const POLICY_STEPS_MAX: u32 = 300_000;
@@ -93,8 +97,9 @@ pub(crate) const TEXT_LEN_MAX: usize = 1_101;
 /// To ask for the values of a key.
 pub(crate) const VISIT: usize = 32;
 
+/// The steps that are left.
 #[derive(Debug)]
-pub(crate) struct Steps(Cell<u32>);
+pub struct Steps(Cell<u32>);
 
 impl Steps {
     pub fn new(most: u32) -> Self {

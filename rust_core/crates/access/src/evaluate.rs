@@ -97,7 +97,16 @@ pub fn evaluate(request: &Request<'_>, policies: &Policies<'_>) -> AccessDecisio
     evaluate_within(request, policies, &Steps::new(STEPS_MAX))
 }
 
-pub(crate) fn evaluate_within(request: &Request<'_>, policies: &Policies<'_>, steps: &Steps) -> AccessDecision {
+/// One of several decisions, which take their steps of the same ones.
+pub fn evaluate_within(request: &Request<'_>, policies: &Policies<'_>, shared: &Steps) -> AccessDecision {
+    let own = shared.left().min(STEPS_MAX);
+    let steps = Steps::new(own);
+    let decision = decide(request, policies, &steps);
+    shared.take((own - steps.left()) as usize);
+    decision
+}
+
+fn decide(request: &Request<'_>, policies: &Policies<'_>, steps: &Steps) -> AccessDecision {
     let has_boundary = policies.boundary.is_some();
     let (filter, asked) = (Filter::of_request(request), Asked { context: request, steps });
     let judge = |policy: &Policy, is_allowed| policy.judge((request, &filter), &asked, has_boundary, is_allowed);

@@ -27,9 +27,9 @@ mod values;
 mod tests;
 
 pub use actions::{ResourceType, S3_ACTIONS};
-pub use context::{Context, Request};
+pub use context::{Context, REQUEST_STEPS_MAX, Request, Steps};
 pub use error::{Fault, PolicyError, PolicyKind};
-pub use evaluate::{AccessDecision, Missing, Policies, Reason, Source, evaluate};
+pub use evaluate::{AccessDecision, Missing, Policies, Reason, Source, evaluate, evaluate_within};
 pub use lint::warnings;
 pub use policy::{Policy, RESOURCE_POLICY_LEN_MAX};
 pub use principals::{Kind, Principal};

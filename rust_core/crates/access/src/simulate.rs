@@ -103,7 +103,7 @@ pub fn simulate(request: &str) -> Result<String, String> {
         principal.issued = issued;
     }
     let context = Given(context);
-    let mut left = SIMULATION_STEPS_MAX;
+    let steps = Steps::new(SIMULATION_STEPS_MAX);
     let mut verdicts = Vec::new();
     for action in asked.action.items() {
         for resource in asked.resource.items() {
@@ -114,9 +114,10 @@ pub fn simulate(request: &str) -> Result<String, String> {
                 resource_account: asked.resource_account.as_deref().unwrap_or(&principal.account),
                 context: &context,
             };
-            let steps = Steps::new(STEPS_MAX);
             verdicts.push(applied.verdict(evaluate_within(&request, &applied.policies(), &steps)));
-            left = left.checked_sub(STEPS_MAX - steps.left()).ok_or(TOO_COSTLY)?;
+            if steps.are_spent() {
+                return Err(TOO_COSTLY.to_owned());
+            }
         }
     }
     let json = match (&asked.action, &asked.resource, &*verdicts) {

@@ -17,7 +17,7 @@ use crate::decision_log::{LoggedDecision, kind_of};
 use crate::documents::{disables_acls, document};
 use crate::options::PublicAccess;
 use crate::senders::identities::{Identities, Requester};
-use orcas_access::{AccessDecision, Context, Missing, Policies, Policy, Reason, Request, Source, evaluate};
+use orcas_access::{AccessDecision, Context, Missing, Policies, Policy, Reason, Request, Source, evaluate_within};
 use orcas_bodies::problem::Problem;
 use orcas_record::{Bucket, Version};
 use orcas_s3::documents::{BucketPolicy, PublicAccessBlock};
@@ -169,10 +169,10 @@ impl Requester {
     }
 
     /// The decision of its own policies on what belongs to its own account.
-    fn own_decision(&self, action: &str, resource: &[u8], context: &dyn Context) -> AccessDecision {
+    fn own_decision(&self, action: &str, resource: &[u8], found: &Found<'_>) -> AccessDecision {
         let principal = &self.identity.principal;
-        let request = Request { principal, action, resource, resource_account: &principal.account, context };
-        evaluate(&request, &self.policies())
+        let request = Request { principal, action, resource, resource_account: &principal.account, context: found };
+        evaluate_within(&request, &self.policies(), found.circumstances.steps)
     }
 }
 
@@ -240,7 +240,7 @@ impl AccessControl {
             Request { principal: &identity.principal, action, resource: &arn, resource_account, context: &found };
         let of_sender = requester.policies();
         let policies = Policies { resource: document.as_ref().map(|it| &it.policy), ..of_sender };
-        let mut decision = evaluate(&request, &policies);
+        let mut decision = evaluate_within(&request, &policies, circumstances.steps);
         let mut beside = None;
         if restricted && decision.is_allowed() {
             decision = AccessDecision::ImplicitDeny(Missing::Resource);

@@ -157,6 +157,7 @@ impl RequestContext<'_> {
             is_body_read: self.is_body_read,
             is_uncertain: Cell::new(false),
             is_postponed: &self.is_postponed,
+            steps: &self.steps,
             decisions: Some(&self.decisions),
             supposed: None,
         }

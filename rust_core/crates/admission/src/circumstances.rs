@@ -10,7 +10,7 @@ use crate::access_control::AccessControl;
 use crate::decision_log::DecisionLog;
 use crate::ingress::Ingress;
 use crate::request_context::RequestContext;
-use orcas_access::Context;
+use orcas_access::{Context, REQUEST_STEPS_MAX, Steps};
 use orcas_http::{Headers, Query, timestamp};
 use orcas_s3::Operation;
 use orcas_s3::documents::BucketPolicy;
@@ -41,6 +41,8 @@ pub struct Circumstances<'a> {
     /// Set if something was asked that only the index has, on a thread that must not read it. An access decision then does
     /// not count, and is to be made on a worker.
     pub is_postponed: &'a Cell<bool>,
+    /// The steps that this decision may take, with the others on the request.
+    pub steps: &'a Steps,
     /// The log of access decisions, if the logs want them.
     pub decisions: Option<&'a DecisionLog>,
     /// What is supposed where there is no request: somebody asks what would be decided on one.
@@ -133,6 +135,7 @@ impl KeptCircumstances {
             is_body_read: false,
             is_uncertain: Cell::new(false),
             is_postponed: &Cell::new(false),
+            steps: &Steps::new(REQUEST_STEPS_MAX),
             decisions,
             supposed: None,
         })

@@ -10,6 +10,7 @@ use crate::access_control::AccessControl;
 use crate::decision_log::DecisionLog;
 use crate::ingress::Ingress;
 use crate::senders::identities::Requester;
+use orcas_access::{REQUEST_STEPS_MAX, Steps};
 use orcas_bodies::intake::transfer_encoded;
 use orcas_bodies::problem::Problem;
 use orcas_decide::Withheld;
@@ -46,6 +47,8 @@ pub struct RequestContext<'a> {
     pub is_deferred: bool,
     /// An access decision needs what only the index has: nothing that was made of the request counts.
     pub is_postponed: Cell<bool>,
+    /// The steps that are left for its access decisions.
+    pub steps: Steps,
     /// The bucket, once it was looked up: the request counts as one to it.
     pub found: OnceCell<Arc<Bucket>>,
     /// A body follows the head.
@@ -88,6 +91,7 @@ impl<'a> RequestContext<'a> {
             is_body_read: false,
             is_deferred: false,
             is_postponed: Cell::new(false),
+            steps: Steps::new(REQUEST_STEPS_MAX),
             found,
             has_body,
             decisions: DecisionLog::default(),

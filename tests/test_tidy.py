@@ -25,6 +25,10 @@ FILES_IN_FOLDER_MAX = 15
 # A ratchet: longer files with their present lengths. Numbers go down, and new names need a reason.
 LONGER: dict[str, int] = {}
 
+# Doc comments that do not begin with their subject. A ratchet as well.
+SUBJECTLESS_MAX = 420
+SUBJECTLESS = re.compile(r"(It|The same|Those|What|Who)\b")
+
 # Variables that only test suites read.
 SUITE_VARIABLES = {
     "ORCAS_CRASH_SEED", "ORCAS_CRASH_STOP", "ORCAS_FLIPS", "ORCAS_LOG_URL", "ORCAS_PLANTED", "ORCAS_RACES_SEED",
@@ -351,6 +355,22 @@ def test_modules_say_what_they_own() -> None:
             limit = MODULE_DOC_LINES_MAX
             assert text_of(path).startswith("//!") or is_test, relative(path)
         assert is_test or 0 < len(lines) <= limit, relative(path)
+
+
+def test_doc_comments_begin_with_their_subject() -> None:
+    found: Counter[str] = Counter()
+    for path in [*PYTHON, *RUST]:
+        if "tests" in path.parts or path.stem == "tests":
+            continue
+        lines = [line.strip() for line in text_of(path).splitlines()]
+        for before, line in zip(["", *lines], lines, strict=False):
+            for mark in ("/// ", "//! ", '"""'):
+                # Only the first line of a comment begins one.
+                begins = line.startswith(mark) and (mark == '"""' or not before.startswith(mark.strip()))
+                if begins and (word := SUBJECTLESS.match(line.removeprefix(mark))):
+                    found[word[1]] += 1
+    assert found["It"] + found["Those"] + found["The same"] <= 5, found
+    assert found.total() <= SUBJECTLESS_MAX, f"{found}: name the subject, or lower the limit"
 
 
 def test_nothing_is_left_unfinished() -> None:

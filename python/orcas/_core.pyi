@@ -1494,7 +1494,7 @@ class IncompleteBody:
         """`count` more bytes have arrived. This may end bodies, this one included."""
 
     def forget(self) -> None:
-        """It is complete or was ended, and does not count any more."""
+        """A body that is complete or was ended does not count any more."""
 
 @final
 class EventListener:
@@ -1879,7 +1879,7 @@ class Core:
         limits: Sequence[_LimitRow],
         removed: Sequence[str],
     ) -> None:
-        """The same for rows that are new, or replace those with the same id. With an identity its keys go.
+        """Add rows that are new, or replace those with the same id. With an identity its keys go.
 
         Args:
             accounts: as of `replace_identities`, like the next three.
@@ -2308,7 +2308,7 @@ class Health:
 
     @property
     def detail(self) -> str | None:
-        """The same for the operator, with what only the operator should know."""
+        """Why it is not `ok`, for the operator, with what only the operator should know."""
 
     @property
     def writable(self) -> bool:

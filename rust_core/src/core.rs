@@ -74,7 +74,7 @@ impl From<PyIdentityTables> for IdentityTables {
 pub struct Core {
     gateway: Arc<Gateway>,
     event_loop: Arc<EventLoop>,
-    /// The same, as requests know it.
+    /// The event loop as requests know it: where their answers go.
     responder: Arc<dyn Responder>,
     /// None once closed.
     engine: Owned<Mutex<Option<Engine>>>,
@@ -269,7 +269,7 @@ impl Core {
         py.detach(|| self.gateway.access().signers.replace(rows)).map_err(PyValueError::new_err)
     }
 
-    /// The same for what is new or changed, and for what is gone.
+    /// Replaces rows that are new or changed, and removes those that are gone.
     #[expect(clippy::too_many_arguments, reason = "kinds of rows")]
     fn change_identities(
         &self,

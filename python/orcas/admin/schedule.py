@@ -48,7 +48,7 @@ class Clock(Protocol):
         """Seconds since some moment; never goes back, and counts those that the machine slept, if it knows."""
 
     def awake(self) -> float:
-        """The same without those."""
+        """Seconds since some moment; never goes back, and leaves out those that the machine slept."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait so long."""

@@ -26,7 +26,7 @@ _OF_THE_DATABASE: Final = tuple(DATABASE_NAME + suffix for suffix in ("-wal", "-
 
 
 class SmallFiles:
-    """Those of one owner. Thread-safe; everything blocks."""
+    """Small files of the control plane that one owner of the log keeps. Thread-safe; everything blocks."""
 
     def __init__(self, directory: Path, node: ClusterNode) -> None:
         self._copies = ControlCopies(directory)

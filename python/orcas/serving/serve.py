@@ -387,8 +387,8 @@ class _Server(ApplicationServer):
                 listener.close()
             silence = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._report)
             try:
-                patience = min(self.settings.drain_timeout_sec, _LEAVING_SECONDS if self.has_left else math.inf)
-                requests, unread = await asyncio.to_thread(self._connections.front.stop, patience)
+                timeout = min(self.settings.drain_timeout_sec, _LEAVING_SECONDS if self.has_left else math.inf)
+                requests, unread = await asyncio.to_thread(self._connections.front.stop, timeout)
             finally:
                 silence.cancel()
             if unread:

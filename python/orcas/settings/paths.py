@@ -16,7 +16,7 @@ def reserved_paths(settings: Settings) -> tuple[str, ...]:
 
 
 def node_paths(settings: Settings) -> tuple[str, ...]:
-    """Those of the reserved paths that each node of a cluster answers itself, whichever node is the owner of the log."""
+    """Reserved paths that each node of a cluster answers itself, whichever node is the owner of the log."""
     return (
         "/_orcas/health", "/_orcas/metrics", "/_orcas/admin/cluster",
         # Of the process and its machine.

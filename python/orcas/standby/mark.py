@@ -54,7 +54,7 @@ class Mark:
         write_secret_file(directory / NAME, json.dumps(asdict(self), indent=1).encode())
 
     def following(self, url: str) -> Mark:
-        """The same at another address of the server."""
+        """The mark of the same server at another address."""
         return replace(self, url=url)
 
 

@@ -20,7 +20,7 @@ use format::{OVERHEAD, decode_entry, decode_head, decode_snapshots, encode_entry
 /// Allocated bytes for each byte of text: a snapshot has three names, and a list grows.
 const GROWTH_MAX: usize = 16;
 const ANY_MAX: usize = 4096;
-/// The same for each byte of changes, the shortest of which has five: a note.
+/// Allocated bytes for each byte of changes, the shortest of which has five: a note.
 const CHANGE_MAX: usize = 64;
 
 fuzz_target!(|data: &[u8]| {

@@ -67,7 +67,7 @@ impl IncompleteBody {
         }
     }
 
-    /// It is complete or was ended, and does not count any more.
+    /// A body that is complete or was ended does not count any more.
     fn forget(&self) {
         let counted = self.counted.lock().take();
         drop(counted);

@@ -14,7 +14,7 @@ use orcas_store::ContentKeys;
 
 /// What data keys of SSE-S3 are kept under, followed by the owner.
 const MANAGED: &[u8] = b"content:";
-/// The same for those that named keys wrap.
+/// What data keys that named keys wrap are kept under, followed by the owner.
 const NAMED: &[u8] = b"named:";
 
 pub struct KeyringKeys(pub Arc<Keyring>);

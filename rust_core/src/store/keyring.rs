@@ -71,7 +71,7 @@ impl KeyringOptions {
         self.open_in(Arc::new(RealFileSystem), dir, store)
     }
 
-    /// The same, in this file system.
+    /// Opens it, as `open` does, in this file system.
     pub fn open_in(mut self, fs: Arc<dyn FileSystem>, dir: &Path, store: [u8; 16]) -> PyResult<Opened> {
         match self.tried(fs, dir, StoreId(store)) {
             Ok(opened) => Ok(opened),

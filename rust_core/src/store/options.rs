@@ -164,7 +164,7 @@ pub fn environment() -> Environment {
     environment_with(Arc::new(SystemClock::new()))
 }
 
-/// The same with this clock.
+/// The file system and randomness of the machine, with this clock.
 pub fn environment_with(clock: Arc<SystemClock>) -> Environment {
     Environment { fs: Arc::new(RealFileSystem), clock, random: Arc::new(SystemRandom), index: IndexPlace::File }
 }

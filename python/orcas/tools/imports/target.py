@@ -131,7 +131,7 @@ class Target:
         self.put_object(key, body, headers, etag)
 
     def put_object(self, key: bytes, body: bytes | Body, headers: Headers, etag: str) -> dict[str, str]:
-        """The same; the headers of the answer."""
+        """Store an object, as `put` does. Returns the headers of the answer."""
         digest = [(b"content-md5", base64.b64encode(bytes.fromhex(etag)))] if etag else []
         if isinstance(body, Body):
             body = _watched(body, lambda _: self.check())

@@ -59,7 +59,7 @@ impl Bits {
 }
 
 impl<'t> Positions<'t> {
-    /// Those from one on. `None`: there are no steps for that.
+    /// Positions from one on. `None`: there are no steps for that.
     pub fn from(text: &'t [u8], case: Case, from: usize, steps: &Steps) -> Option<Self> {
         if !steps.take(Self::words_of(text) * OF_BEGINNING) {
             return None;

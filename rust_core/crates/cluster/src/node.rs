@@ -51,7 +51,7 @@ pub enum NodeError {
 pub struct NodeOptions {
     /// `s3://…` or `postgresql://…`.
     pub url: String,
-    /// The same without secrets, to know the log by.
+    /// `url` without secrets, to know the log by.
     pub log: String,
     pub store: Options,
 }

@@ -61,7 +61,7 @@ pub fn is_token(name: &[u8]) -> bool {
     name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
-/// The same as `String::from_utf8_lossy`, which looks at every byte, at a fraction of its cost if the bytes are UTF-8.
+/// Text of bytes as of `String::from_utf8_lossy`, which looks at every byte, at a fraction of its cost if they are UTF-8.
 pub fn lossy_text(bytes: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }

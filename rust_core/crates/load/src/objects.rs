@@ -164,7 +164,7 @@ impl ObjectTable {
         }
     }
 
-    /// It is not known whether the change took place, so the object is not used again.
+    /// Whether the change took place is not known, so the object is not used again.
     pub fn abandon(&self, claim: Claim) {
         self.update(claim.number, |raw| raw & !BUSY | ABANDONED);
     }

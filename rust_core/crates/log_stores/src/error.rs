@@ -29,9 +29,9 @@ pub enum Error {
 /// Why a call has no reply.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// It may have had its effect, and may be made again.
+    /// The call may have had its effect, and may be made again.
     Unknown(String),
-    /// It was refused for its credentials. They may be valid again, when they were changed.
+    /// The call was refused for its credentials. They may be valid again, when they were changed.
     Denied(String),
     Stop(Error),
 }

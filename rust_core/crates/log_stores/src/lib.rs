@@ -4,12 +4,12 @@
 //! dropped: a machine is kept by a task, or by the value whose method began the call. Must not know what a batch means.
 #![forbid(unsafe_code)]
 
+mod backoff;
 mod error;
 mod format;
 mod objects;
 mod options;
 mod owner;
-mod patience;
 mod reading;
 mod rows;
 mod store;

@@ -10,9 +10,9 @@ use orcas_shared_log::rows::{self, Answer, Kept, Statement};
 use orcas_shared_log::{Appended, Cursor, Entry, EntryId, Position, Snapshot, Term, floor};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::backoff::Backoff;
 use crate::error::{Error, Fault};
 use crate::objects::Objects;
-use crate::patience::Patience;
 use crate::rows::Session;
 
 /// Appends to a log that this node has taken, until another node takes it. After any error but `TooLarge` and `Floor`, the
@@ -134,7 +134,7 @@ async fn append_all(
                 let entry = Entry { id: EntryId(id), term, previous: cursor.last, batch: Some(what) };
                 let position = cursor.next;
                 cursor = cursor.after(entry.id);
-                log.append(position, entry, Patience::new(deadline)).await
+                log.append(position, entry, Backoff::new(deadline)).await
             }
         };
         // Before the caller hears of it: what it asks for next has the same answer.
@@ -150,30 +150,30 @@ async fn append_all(
 }
 
 impl Log {
-    async fn append(&mut self, position: Position, entry: Entry<Bytes>, mut patience: Patience) -> Result<(), Error> {
+    async fn append(&mut self, position: Position, entry: Entry<Bytes>, mut backoff: Backoff) -> Result<(), Error> {
         let appended = match self {
             Self::Objects(store) => {
                 let mut append = objects::Append::new(position, entry);
                 loop {
-                    let reply = patience.reply(store.call(&append.call()).await, Reply::Unknown).await?;
+                    let reply = backoff.reply(store.call(&append.call()).await, Reply::Unknown).await?;
                     if let Some(appended) = append.reply(&reply) {
                         break appended;
                     }
                     if reply == Reply::Entry(None) {
-                        patience.wait("the store refuses an entry at a position where none is").await?;
+                        backoff.wait("the store refuses an entry at a position where none is").await?;
                     }
                 }
             }
             Self::Rows(session) => {
                 let mut append = rows::Append::new(position, entry);
                 loop {
-                    let answer = session.run(&append.statement(), &patience).await;
-                    let answer = patience.reply(answer, Answer::Unknown).await?;
+                    let answer = session.run(&append.statement(), &backoff).await;
+                    let answer = backoff.reply(answer, Answer::Unknown).await?;
                     if let Some(appended) = append.answer(&answer) {
                         break appended;
                     }
                     if matches!(answer, Answer::Head(_)) {
-                        patience.wait("the database refuses a row where none is").await?;
+                        backoff.wait("the database refuses a row where none is").await?;
                     }
                 }
             }
@@ -211,7 +211,7 @@ async fn change_all(
         }
         let changed = match over.get() {
             Some(error) => Err(error.clone()),
-            None => head.change(snapshots, below, Patience::new(deadline)).await,
+            None => head.change(snapshots, below, Backoff::new(deadline)).await,
         };
         if let Err(error) = &changed {
             let _ = over.set(error.clone());
@@ -265,14 +265,14 @@ impl Head {
         }
     }
 
-    async fn change(&mut self, snapshots: Vec<Snapshot>, floor: Position, mut patience: Patience) -> Result<(), Error> {
+    async fn change(&mut self, snapshots: Vec<Snapshot>, floor: Position, mut backoff: Backoff) -> Result<(), Error> {
         match self {
             Self::Objects { objects: store, head } => {
                 let mut change = objects::Change::new(head.clone(), |head| {
                     (head.snapshots, head.floor) = (snapshots, floor);
                 });
                 loop {
-                    let reply = patience.reply(store.call(&change.call()).await, Reply::Unknown).await?;
+                    let reply = backoff.reply(store.call(&change.call()).await, Reply::Unknown).await?;
                     match change.reply(&reply) {
                         Some(objects::Changed::Done(done)) => {
                             *head = done;
@@ -281,7 +281,7 @@ impl Head {
                         Some(objects::Changed::Fenced(term)) => return Err(Error::Fenced(term)),
                         Some(objects::Changed::Broken) => return Err(Error::OtherLog),
                         None if matches!(reply, Reply::Head(_)) => {
-                            patience.wait("the store refuses to replace a head that is as it was").await?;
+                            backoff.wait("the store refuses to replace a head that is as it was").await?;
                         }
                         None => {}
                     }
@@ -292,8 +292,8 @@ impl Head {
                     (kept.snapshots, kept.floor) = (snapshots, floor);
                 });
                 loop {
-                    let answer = session.run(&change.statement(), &patience).await;
-                    let answer = patience.reply(answer, Answer::Unknown).await?;
+                    let answer = session.run(&change.statement(), &backoff).await;
+                    let answer = backoff.reply(answer, Answer::Unknown).await?;
                     match change.answer(&answer) {
                         Some(rows::Changed::Done(done)) => {
                             *kept = done;
@@ -301,7 +301,7 @@ impl Head {
                         }
                         Some(rows::Changed::Fenced(term)) => return Err(Error::Fenced(term)),
                         None if matches!(answer, Answer::Head(_)) => {
-                            patience.wait("the database refuses to change a head that is as it was").await?;
+                            backoff.wait("the database refuses to change a head that is as it was").await?;
                         }
                         None => {}
                     }
@@ -312,15 +312,15 @@ impl Head {
 
     /// Deletes what the floor allows, as far as that succeeds.
     async fn remove(&mut self, removal: &mut Option<Removal>, deadline: Duration) {
-        let mut patience = Patience::new(deadline);
+        let mut backoff = Backoff::new(deadline);
         while let Some(removal) = removal {
             let removed = match self {
                 Self::Objects { objects, .. } => removal.run(objects).await,
                 Self::Rows { session, .. } => {
-                    session.run(&Statement::Remove { below: removal.below }, &patience).await.map(|_| ())
+                    session.run(&Statement::Remove { below: removal.below }, &backoff).await.map(|_| ())
                 }
             };
-            if removed.is_ok() || patience.reply(removed, ()).await.is_err() {
+            if removed.is_ok() || backoff.reply(removed, ()).await.is_err() {
                 break;
             }
         }

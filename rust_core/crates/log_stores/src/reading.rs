@@ -10,10 +10,10 @@ use orcas_shared_log::objects::{self, Call, Reply};
 use orcas_shared_log::rows::{self, Answer, Statement};
 use orcas_shared_log::{Cursor, Entry, EntryId, NodeId, Position, Snapshot, Term};
 
+use crate::backoff::Backoff;
 use crate::error::{Error, Fault};
 use crate::objects::{Objects, Reader};
 use crate::owner::{Head, Log, Owner, unique};
-use crate::patience::Patience;
 use crate::rows::{Rows, Session};
 
 /// Where a log begins by now.
@@ -118,7 +118,7 @@ impl Follower {
                 Ok(true)
             }
             Following::Rows(session, _) => {
-                let answer = session.run(&Statement::ReadHead, &Patience::new(self.deadline)).await;
+                let answer = session.run(&Statement::ReadHead, &Backoff::new(self.deadline)).await;
                 let answer = answer.map_err(Fault::at_the_start)?;
                 Ok(!matches!(answer, Answer::Head(head) if head.ends(self.found.cursor)))
             }
@@ -133,7 +133,7 @@ impl Follower {
     }
 
     pub async fn next(&mut self) -> Result<Read, Error> {
-        let mut patience = Patience::new(self.deadline);
+        let mut backoff = Backoff::new(self.deadline);
         loop {
             if let Some((position, entry)) = self.found.next() {
                 return Ok(Read::Entry(position, entry));
@@ -143,7 +143,7 @@ impl Follower {
             }
             match &mut self.following {
                 Following::Objects(reader, follow) => {
-                    let reply = patience.reply(reader.call(&follow.call()).await, Reply::Unknown).await?;
+                    let reply = backoff.reply(reader.call(&follow.call()).await, Reply::Unknown).await?;
                     match follow.reply(&reply) {
                         objects::Followed::Continues => {}
                         objects::Followed::Entry(entry) => self.found.entries.push_back(entry),
@@ -153,8 +153,8 @@ impl Follower {
                     }
                 }
                 Following::Rows(session, follow) => {
-                    let answer = session.run(&follow.statement(), &patience).await;
-                    match follow.answer(&patience.reply(answer, Answer::Unknown).await?) {
+                    let answer = session.run(&follow.statement(), &backoff).await;
+                    match follow.answer(&backoff.reply(answer, Answer::Unknown).await?) {
                         rows::Followed::Continues => {}
                         rows::Followed::Entries(entries) => self.found.entries.extend(entries),
                         rows::Followed::End(entries) => {
@@ -208,7 +208,7 @@ impl Taking {
 
     /// Anything but an entry is the last answer. An attempt that is given up leaves the log without an owner.
     pub async fn next(&mut self) -> Result<Taken, Error> {
-        let mut patience = Patience::new(self.deadline);
+        let mut backoff = Backoff::new(self.deadline);
         loop {
             if let Some((position, entry)) = self.found.next() {
                 return Ok(Taken::Entry(position, entry));
@@ -219,9 +219,9 @@ impl Taking {
             }
             match &mut self.from {
                 TakingFrom::Objects(reader, take) => {
-                    let reply = patience.reply(reader.call(&take.call()).await, Reply::Unknown).await?;
+                    let reply = backoff.reply(reader.call(&take.call()).await, Reply::Unknown).await?;
                     if reply == Reply::Refused {
-                        patience.wait("the store refuses a conditional write").await?;
+                        backoff.wait("the store refuses a conditional write").await?;
                     }
                     match take.reply(&reply) {
                         objects::Taken::Continues => {}
@@ -238,8 +238,8 @@ impl Taking {
                     }
                 }
                 TakingFrom::Rows(rows, session, take) => {
-                    let answer = session.run(&take.statement(), &patience).await;
-                    match take.answer(&patience.reply(answer, Answer::Unknown).await?) {
+                    let answer = session.run(&take.statement(), &backoff).await;
+                    match take.answer(&backoff.reply(answer, Answer::Unknown).await?) {
                         rows::Taken::Continues => {}
                         rows::Taken::Entries { entries, owner } => {
                             self.found.entries.extend(entries);

@@ -8,10 +8,10 @@ use orcas_shared_log::objects::Call;
 use orcas_shared_log::rows::Statement;
 use tokio::sync::Mutex;
 
+use crate::backoff::Backoff;
 use crate::error::{Error, Fault};
 use crate::objects::{self, Objects};
 use crate::options::Options;
-use crate::patience::Patience;
 use crate::reading::{Follower, Taking};
 use crate::rows::{self, Rows, Session};
 
@@ -67,7 +67,7 @@ impl LogStore {
             Kind::Objects(objects) => objects.call(&Call::ReadHead).await.map(drop),
             Kind::Rows { touching, .. } => {
                 let mut session = touching.lock().await;
-                session.run(&Statement::ReadHead, &Patience::new(self.call_timeout)).await.map(drop)
+                session.run(&Statement::ReadHead, &Backoff::new(self.call_timeout)).await.map(drop)
             }
         };
         touched.map_err(Fault::at_the_start)

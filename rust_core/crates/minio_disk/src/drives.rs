@@ -46,7 +46,7 @@ pub struct Drives {
 
 /// What a drive has of an object.
 pub enum Seen {
-    /// It is not there, or cannot be read.
+    /// The drive is not there, or cannot be read.
     Unknown,
     Absent,
     /// Only an `xl.json`.
@@ -169,7 +169,7 @@ fn read_versions(folder: &Path) -> Result<Option<Vec<Version>>, Error> {
     Ok(read_list(&file)?.map(|(versions, _)| versions))
 }
 
-/// The same, and where the content begins.
+/// The versions of an `xl.meta`, and where the content begins.
 pub fn read_list(file: &File) -> Result<Option<(Vec<Version>, u64)>, Error> {
     let mut bytes = vec![0; FIRST];
     let read = read_up_to(file, &mut bytes, 0)?;

@@ -12,7 +12,7 @@ use super::steps::{Block, Lane, ROTATIONS, sines, steps, word};
 /// Words of a vector.
 const WIDTH: usize = 8;
 
-/// The same word of eight messages.
+/// One word of eight messages, the same of each.
 type Words = __m256i;
 /// The words of the states of `GROUPS` times eight messages, and their blocks.
 type States<const GROUPS: usize> = [[[u32; WIDTH]; 4]; GROUPS];
@@ -49,8 +49,8 @@ fn side_by_side<const GROUPS: usize>(
     }
 }
 
-/// The same code, compiled for two kinds of processors. With AVX-512 the compiler makes one instruction of each function
-/// of three words and of each rotation.
+/// Code that is compiled for two kinds of processors. With AVX-512 the compiler makes one instruction of each function of
+/// three words and of each rotation.
 macro_rules! compress {
     ($name:ident, $features:literal) => {
         /// Compresses the `count` blocks of each message.

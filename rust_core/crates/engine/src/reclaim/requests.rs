@@ -12,7 +12,7 @@ use orcas_base::sync::{Mutex, Receiver, Sender, bounded};
 use orcas_record::Sequence;
 
 /// How long a standby that does not ask any more is waited for. One that comes back later builds its index anew.
-const STANDBY_PATIENCE: Duration = Duration::from_secs(600);
+const STANDBY_TIMEOUT: Duration = Duration::from_secs(600);
 /// More than these do not hold the log.
 const STANDBYS_MAX: usize = 8;
 
@@ -93,7 +93,7 @@ impl ReclaimRequests {
         let mut standbys = self.standbys.lock();
         standbys.retain(|_, (_, until)| *until > now);
         if standbys.len() < STANDBYS_MAX || standbys.contains_key(&standby) {
-            standbys.insert(standby, (has, now + STANDBY_PATIENCE));
+            standbys.insert(standby, (has, now + STANDBY_TIMEOUT));
         }
     }
 

@@ -10,7 +10,7 @@ pub struct FrontOptions {
     pub limits: Limits,
     /// The paths below these are not S3's, nor are those of them that end without a slash.
     pub reserved: Vec<String>,
-    /// Those of them that each node of a cluster answers itself.
+    /// Reserved paths that each node of a cluster answers itself.
     pub of_node: Vec<String>,
     /// This node carries requests out, until `Front::set_owner` says otherwise. If not, none is known that does.
     pub is_owner: bool,

@@ -12,10 +12,10 @@ use orcas_shared_log::{Entry, EntryId, NodeId};
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 
+use crate::backoff::Backoff;
 use crate::error::{Error, Fault};
 use crate::format::{decode_snapshots, encode_snapshots};
 use crate::options::Options;
-use crate::patience::Patience;
 use connection::{Connection, Parameter};
 use sql::{FORMAT, Sql};
 use url::Place;
@@ -50,14 +50,14 @@ impl Rows {
         let connection = Connection::new(&rows.place).await.map_err(Fault::at_the_start)?;
         let warning = (!connection.is_replicated().await).then_some(ALONE);
         let mut session = Session { rows: rows.clone(), connection: Some(Box::new(connection)) };
-        let mut patience = Patience::new(options.deadline);
-        let mut found = session.run(&Statement::ReadHead, &patience).await;
+        let mut backoff = Backoff::new(options.deadline);
+        let mut found = session.run(&Statement::ReadHead, &backoff).await;
         for _ in 0..CREATIONS {
             if !matches!(found, Err(Fault::Stop(Error::Foreign(_)))) {
                 break;
             }
-            session.create(&mut patience).await?;
-            found = session.run(&Statement::ReadHead, &patience).await;
+            session.create(&mut backoff).await?;
+            found = session.run(&Statement::ReadHead, &backoff).await;
         }
         found.map_err(Fault::at_the_start)?;
         Ok((rows, warning))
@@ -73,14 +73,14 @@ impl Session {
     pub(crate) async fn run(
         &mut self,
         statement: &Statement<Bytes>,
-        patience: &Patience,
+        backoff: &Backoff,
     ) -> Result<Answer<Bytes>, Fault> {
         let connection = match self.connection.take().filter(|connection| !connection.is_closed()) {
             Some(connection) => connection,
             None => Box::new(Connection::new(&self.rows.place).await?),
         };
         let connection = self.connection.insert(connection);
-        let answer = run(connection, &self.rows.sql, statement, patience).await;
+        let answer = run(connection, &self.rows.sql, statement, backoff).await;
         if matches!(answer, Err(Fault::Unknown(_))) {
             // What it waits for may never come, and another database may have taken its place.
             self.connection = None;
@@ -88,12 +88,12 @@ impl Session {
         answer
     }
 
-    async fn create(&mut self, patience: &mut Patience) -> Result<(), Error> {
+    async fn create(&mut self, backoff: &mut Backoff) -> Result<(), Error> {
         let Some(connection) = &self.connection else { return Ok(()) };
-        match connection.execute(&self.rows.sql.create, patience.left()).await {
+        match connection.execute(&self.rows.sql.create, backoff.left()).await {
             // Databases that do not know how a column is stored refuse this.
-            Ok(()) => drop(connection.execute(&self.rows.sql.store, patience.left()).await),
-            Err(Fault::Unknown(reason)) => patience.wait(&reason).await?,
+            Ok(()) => drop(connection.execute(&self.rows.sql.store, backoff.left()).await),
+            Err(Fault::Unknown(reason)) => backoff.wait(&reason).await?,
             Err(fault) => return Err(fault.at_the_start()),
         }
         Ok(())
@@ -104,11 +104,11 @@ async fn run(
     connection: &Connection,
     sql: &Sql,
     statement: &Statement<Bytes>,
-    patience: &Patience,
+    backoff: &Backoff,
 ) -> Result<Answer<Bytes>, Fault> {
     let (text, parameters) = prepare(sql, statement);
     loop {
-        let rows = connection.run(text, &parameters, patience.left()).await?;
+        let rows = connection.run(text, &parameters, backoff.left()).await?;
         return Ok(match statement {
             Statement::ReadHead => {
                 let head = rows.first().ok_or_else(|| Error::Foreign("the head has no row".to_owned()))?;

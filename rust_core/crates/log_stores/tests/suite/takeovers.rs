@@ -88,8 +88,8 @@ async fn write(owner: Owner, copy: Replica, ledger: Ledger, seed: u64) -> Replic
         let mut batch = format!("{} {number} ", owner.term()).into_bytes();
         batch.resize(batch.len() + random.below(3000) as usize, b'.');
         let batch = Bytes::from(batch);
-        let patience = Duration::from_millis(if random.below(4) == 0 { 1 } else { 600_000 });
-        match tokio::time::timeout(patience, owner.append(batch.clone())).await {
+        let timeout = Duration::from_millis(if random.below(4) == 0 { 1 } else { 600_000 });
+        match tokio::time::timeout(timeout, owner.append(batch.clone())).await {
             // The caller gave up, and does not know what has become of it.
             Err(_) => {}
             Ok(Ok(after)) => {

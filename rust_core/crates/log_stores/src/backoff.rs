@@ -9,12 +9,12 @@ use crate::error::{Error, Fault};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-pub(crate) struct Patience {
+pub(crate) struct Backoff {
     deadline: Instant,
     pause: Duration,
 }
 
-impl Patience {
+impl Backoff {
     pub(crate) fn new(deadline: Duration) -> Self {
         Self { deadline: Instant::now() + deadline, pause: FIRST_PAUSE }
     }

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from tests.console.visitors import BASE, Visitor
+from tests.console.visitors import BASE, Visitor, asked
 from tests.fixtures.targets import Target
 
 # Keys that a page may show wrong, change on their way through a form, or be broken by.
@@ -352,7 +352,9 @@ def test_history_restores_any_version_and_compares_texts(visitor: Visitor, s3: A
 
 def test_snapshots_are_taken_looked_into_and_restored(visitor: Visitor, s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"before")
-    assert "was taken" in visitor.done(f"/b/{bucket}/snapshots", {"name": "then"})
+    taken = visitor.done(f"/b/{bucket}/snapshots", {"name": "then"})
+    assert "was taken" in taken
+    assert "gone for good" in asked(taken, '/snapshots/delete"')
     s3.put_object(Bucket=bucket, Key="k", Body=b"after")
     fork = f"t-{uuid.uuid4().hex}"
     visitor.done(f"/b/{bucket}/snapshots/fork", {"snapshot": "then", "name": fork})

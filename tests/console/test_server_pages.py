@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from tests.console.visitors import Visitor, visitor_of
+from tests.console.visitors import Visitor, asked, visitor_of
 from tests.fixtures.events.receivers import SECRET
 from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.signing import Identity
@@ -216,6 +216,7 @@ def test_keys_are_shown_made_and_rotated(sealed: Target) -> None:
     assert "Key photos was created" in text
     assert MASTER_KEY not in text
     key = re.findall(r'photos</bdi><br><span class="hint code">([^<]+)</span>', text)[0]
+    assert "can be neither read nor written" in asked(text, 'value="disable"')
     rotated = visitor.done("/keyring/act", {"key": key, "name": "photos", "action": "rotate"})
     assert "has a new version" in rotated
     assert re.search(r"photos</bdi>.*?<td class=\"num\">2</td>", rotated, re.DOTALL)

@@ -86,6 +86,17 @@ def shown(text: str, name: str) -> str:
     return html.unescape(found[1])
 
 
+def asked(text: str, action: str) -> str:
+    """What the page says that an action costs, before its button. There is no other button for it on the page."""
+    question = re.compile(r'<details class="ask">.*?</details>', re.DOTALL)
+    found = [each for each in question.findall(text) if action in each]
+    assert found, action
+    assert action not in question.sub("", text)
+    cost = re.search(r"<p>(.*?)</p>", found[0], re.DOTALL)
+    assert cost is not None
+    return cost[1]
+
+
 def area(text: str) -> str:
     """What the editor has."""
     return html.unescape(re.findall(r'<textarea[^>]*name="document"[^>]*>\n(.*?)</textarea>', text, re.DOTALL)[0])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from botocore.config import Config
-from tests.console.visitors import Visitor, shown, visitor_of
+from tests.console.visitors import Visitor, asked, shown, visitor_of
 from tests.fixtures.targets import Target, refusal
 
 READ_ONLY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
@@ -53,6 +53,8 @@ def test_a_user_is_made_gets_a_key_and_is_deleted(
     theirs = visitor_of(target, signed_in=False)
     assert theirs.sign_in(key, secret).status_code == 303
     theirs.close()
+    assert "refused until it is turned on again" in asked(page, '/set-key"')
+    assert "never comes back" in asked(page, '/delete-key"')
     off = visitor.done(f"{path}/set-key", {"key": key, "status": "Inactive"})
     assert "refused from now on" in off
     assert iam.list_access_keys(UserName=name)["AccessKeyMetadata"][0]["Status"] == "Inactive"
@@ -84,6 +86,7 @@ def test_policies_groups_tags_boundary_and_limits(visitor: Visitor, iam: Any, na
     path = f"/users/users/{name}"
     attached = visitor.done(f"{path}/attach", {"policy": READ_ONLY})
     assert "AmazonS3ReadOnlyAccess is attached." in attached
+    assert "What this policy alone allows ends at once" in asked(attached, '/detach"')
     assert "Choose a policy." in visitor.post(f"{path}/attach", {"policy": ""}).text
     visitor.done(f"{path}/detach", {"policy": READ_ONLY})
     assert iam.list_attached_user_policies(UserName=name)["AttachedPolicies"] == []

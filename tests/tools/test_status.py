@@ -27,7 +27,7 @@ def test_a_server_that_runs(serve: Serve, data: Path) -> None:
         assert (shown["buckets"], shown["objects"], shown["health"], shown["wrong"]) == (1, 1, "ok", [])
         assert 0 < shown["free"] <= shown["total"]
         said = command("status", "--data", data)
-        for part in ("running, ok", target.server.endpoint, str(data), "1 objects in 1 buckets", "nothing"):
+        for part in ("running, ok", target.server.endpoint, str(data), "1 object in 1 bucket,", "nothing"):
             assert part in said
         assert len(said.splitlines()) <= 24
     assert document("status", "--data", data, code=3)["running"] is False

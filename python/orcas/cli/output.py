@@ -64,6 +64,11 @@ def say(line: str, *, err: bool = False) -> None:
     stream.write(visible(line) + "\n")
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things, with their noun."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def size(count: int) -> str:
     """A number of bytes in readable form."""
     value = float(count)

@@ -250,7 +250,8 @@ async def _assembled(
         )
         delivery = LogDelivery(logs, dispatcher.perform, settings, root)
         how = {"delivers": delivers, "serves": serves, "reads": (reads := report is not None or standby is not None)}
-        parts = parts_of(core, settings, pulls, replicator, directory, clock or SystemClock(), standby, member, **how)
+        parts = parts_of(core, settings, pulls=pulls, replicator=replicator, directory=directory, standby=standby,
+                         clock=clock or SystemClock(), member=member, **how)  # fmt: skip
         traces = None if settings.traces_endpoint is None else Traces(settings.traces_endpoint, logs)
         watching = health.watch(core.health, "ok" if standby is None else "read-only")
         looking, delivering = map(asyncio.create_task, (watching, delivery.run()))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from orcas.cli.options import Where
-from orcas.cli.output import print_json, size
+from orcas.cli.output import counted, print_json, size
 from orcas.cli.store.upkeep import ask
 from orcas.errors import UsageError
 
@@ -43,8 +43,7 @@ def move(
     if where.as_json:
         print_json(moved)
         return
-    noun = "object" if moved["objects"] == 1 else "objects"
-    typer.echo(f"{moved['objects']} {noun} moved, {size(moved['bytes'])}.")
+    typer.echo(f"{counted(moved['objects'], 'object')} moved, {size(moved['bytes'])}.")
 
 
 def _place(text: str) -> dict[str, str]:

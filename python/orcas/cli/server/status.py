@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from orcas.cli.options import Where
-from orcas.cli.output import print_found, size, tell
+from orcas.cli.output import counted, print_found, size, tell
 from orcas.cli.store.upkeep import settings_of
 from orcas.errors import OrcasError, UnavailableError
 from orcas.process.failures import EXIT_NOT_RUNNING
@@ -153,6 +153,7 @@ def _rows(shown: dict[str, Any]) -> list[tuple[str, str]]:
     place = [("store", shown["data"])] if shown["data"] is not None else []
     accepts = "" if shown["writable"] else ", accepts no content"
     standby, node = shown["standby"], shown["cluster"]
+    content = f"{counted(shown['objects'], 'object')} in {counted(shown['buckets'], 'bucket')}"
     return [
         ("state", f"running, {shown['health']}{accepts}" if standby is None else _behind(standby, node)),
         *([] if node is None else [("owner", _owner(node))]),
@@ -161,7 +162,7 @@ def _rows(shown: dict[str, Any]) -> list[tuple[str, str]]:
         ("version", shown["version"]),
         *place,
         ("durability", shown["durability"]),
-        ("content", f"{shown['objects']} objects in {shown['buckets']} buckets, {size(shown['store'])} on the disk"),
+        ("content", f"{content}, {size(shown['store'])} on the disk"),
         ("disk", f"{size(shown['free'])} free of {size(shown['total'])}; {size(shown['reserve'])} must stay free"),
         ("memory", size(shown["memory"])),
         ("wrong", "; ".join(shown["wrong"]) or "nothing"),

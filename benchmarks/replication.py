@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import load
 from figures import Figure, Plan, ratios
@@ -79,40 +80,56 @@ def rate(plan: Plan) -> list[Figure]:
 
 
 def puts(plan: Plan) -> list[Figure]:
-    """Figures replication-put and replication-put-other. Nothing is copied: the target is gone."""
+    """Figures replication-put, replication-put-other and replication-put-beside. Nothing is copied: the target is gone."""
     rounds, count = plan.size(15, 3), plan.size(4000, 500)
-    buckets = ("plain", "matched", "other")
-    microseconds: dict[str, list[float]] = {bucket: [] for bucket in buckets}
-    with scratch(plan.directory) as directory, Orcas(directory / "here", settings=UNSCRUBBED) as here:
+    with (
+        scratch(plan.directory) as directory,
+        Orcas(directory / "here", settings=UNSCRUBBED) as here,
+        Orcas(directory / "alone", settings=UNSCRUBBED) as alone,
+    ):
+        servers = {"alone": alone, "plain": here, "matched": here, "other": here}
+        for bucket, server in servers.items():
+            make_versioned_bucket(server, bucket)
         with Orcas(directory / "there") as there:
             _target(here, there)
-            for bucket in buckets:
-                make_versioned_bucket(here, bucket)
             for bucket, prefix in (("matched", ""), ("other", "another/")):
                 make_versioned_bucket(there, bucket)
                 _rule(here, bucket, bucket, prefix=prefix)
-        written = 0
+        microseconds: dict[str, list[float]] = {bucket: [] for bucket in servers}
+        copying: dict[str, list[float]] = {bucket: [] for bucket in servers}
         for number in range(-1, rounds):
-            signer = here.signer()
-            for bucket in buckets if number % 2 else reversed(buckets):
-                keys = range(written, written + count)
-                used = cpu_per_request(here, [signer.put(f"/{bucket}/{n:016x}", unique(n)) for n in keys])
+            for bucket in servers if number % 2 else reversed(servers):
+                server, first = servers[bucket], (number + 1) * count
+                signer = server.signer()
+                requests = [signer.put(f"/{bucket}/{n:016x}", unique(n)) for n in range(first, first + count)]
+                server.settle()
+                before = _python_ns(server)
+                used = cpu_per_request(server, requests)
                 if number >= 0:
                     microseconds[bucket].append(used)
-            written += count
+                    copying[bucket].append((_python_ns(server) - before) / count / 1000)
     return [
         Figure(
             name,
-            f"server CPU of a 1 KiB PUT in a bucket with a rule that {what} ÷ without, copies apart",
-            ratios(microseconds[bucket], microseconds["plain"]),
+            f"server CPU of a 1 KiB PUT in a bucket {what}, copies apart",
+            ratios(microseconds[bucket], microseconds[without]),
             goal,
-            detail={"microseconds": microseconds},
+            detail={"microseconds": microseconds, "threads of Python": copying},
         )
-        for name, what, bucket, goal in (
-            ("replication-put-other", "does not match", "other", 1.01),
-            ("replication-put", "matches", "matched", 1.05),
+        for name, what, bucket, without, goal in (
+            ("replication-put-other", "with a rule that does not match ÷ without", "other", "plain", 1.01),
+            ("replication-put", "with a rule that matches ÷ without", "matched", "plain", 1.05),
+            ("replication-put-beside", "beside those ÷ at a server without rules", "plain", "alone", 1.01),
         )
     ]
+
+
+def _python_ns(server: Orcas) -> int:
+    """CPU time of the threads of Python, which are called as the process is: those of replication are among them."""
+    threads = Path(f"/proc/{server.pid}/task")
+    name = (threads / str(server.pid) / "comm").read_text()
+    python = (thread for thread in threads.iterdir() if (thread / "comm").read_text() == name)
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in python)
 
 
 def _target(here: Orcas, there: Orcas) -> None:

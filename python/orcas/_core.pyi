@@ -2181,7 +2181,10 @@ class Core:
         """The buckets with rules for replication, from memory."""
 
     def replicated_events(self, bucket: int, after: str | None, begins_after: int) -> ReplicatedEvents | None:
-        """The changes of a bucket, behind a place or, without one, behind a sequence. None if there is no journal."""
+        """The changes of a bucket that its rules may be about, behind a place or, without one, behind a sequence.
+
+        None if there is no journal.
+        """
 
     def set_replication_targets(self, names: list[str]) -> None:
         """Name the targets that rules for replication may name."""

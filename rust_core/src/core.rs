@@ -739,7 +739,8 @@ impl Core {
         replicated_buckets(&self.gateway.engine)
     }
 
-    /// The changes of a bucket, behind a place or, without one, behind a sequence. None if there is no journal.
+    /// The changes of a bucket that its rules may be about, behind a place or, without one, behind a sequence. None if
+    /// there is no journal.
     fn replicated_events(&self, bucket: u64, after: Option<&str>, begins_after: u64) -> Option<ReplicatedEvents> {
         BucketReader::open(&self.gateway.events, bucket, after, begins_after).map(ReplicatedEvents::new)
     }

@@ -230,12 +230,15 @@ class Flow(threading.Thread):
             if lost:
                 log.error("Changes of %s are gone from the journal: everything is compared", self.route.text)
                 self._set_walk(Walk(self.rules.scope, everything=True))
+            changes: dict[bytes, Change] = {}
             if found:
                 self._since = found[0][3] / 1000
                 self.rules = self._rules_now()
+                changes = _merged(found, self.rules)
+            if changes:
                 walk = state.walk
                 lacks = walk is not None and walk.everything and not walk.is_done
-                self._bring(threads, _merged(found, self.rules), careful=self._is_careful or lacks)
+                self._bring(threads, changes, careful=self._is_careful or lacks)
                 self._is_careful = False
             with self._lock:
                 state.after, state.sequence = after, sequence
@@ -243,9 +246,11 @@ class Flow(threading.Thread):
                 self._since = found[-1][3] / 1000 if found else time.time()
             tried = self._try_problems(threads)
             walked = walks and self._walk(threads)
-            if found or tried or walked or lost or time.monotonic() - saved > _SAVE_SEC:
+            if changes or tried or walked or lost or time.monotonic() - saved > _SAVE_SEC:
                 self._save()
                 saved = time.monotonic()
+            elif found:
+                self._changed()
 
     def _rules_now(self) -> Rules:
         """The rules after changes were read, so that they hold for what came after their document was stored.

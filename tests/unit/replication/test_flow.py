@@ -171,6 +171,21 @@ def test_nothing_is_lost_whatever_fails_and_wherever_it_ends(tmp_path: Path, see
     assert model.bucket == journal.bucket
 
 
+def test_what_is_not_copied_is_not_written_down(tmp_path: Path) -> None:
+    journal = Journal()
+    flow = started(journal, Model(journal), tmp_path)
+    journal.put(b"k")
+    assert wait_until(lambda: load(tmp_path, ROUTE).after == "1")
+    kept = flow.state.path.read_bytes()
+    with journal.lock:
+        journal.changes += [(b"k", "ObjectRemoved:Delete")] * 20
+    assert wait_until(is_caught_up(flow, journal))
+    assert flow.state.path.read_bytes() == kept
+    journal.put(b"k")
+    assert wait_until(lambda: load(tmp_path, ROUTE).after == "22")
+    ended(flow)
+
+
 def test_a_full_list_of_exceptions_stops_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flows, "EXCEPTIONS_MAX", 4)
     journal = Journal()

@@ -1,11 +1,15 @@
 //! Changes of the objects of one bucket, for whoever copies them: read from the journal after a place.
+//!
+//! A reader is no listener: the journal takes writes as often as it does without it, so that a rule costs them nothing.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orcas_base::error::Result;
 use orcas_engine::Place;
 use orcas_events::EventName;
+use orcas_record::{BucketId, DocumentKind};
+use orcas_s3::replication::Replication;
 
 use super::follower::Follower;
 use super::names::event_of;
@@ -37,7 +41,7 @@ pub struct ReplicatedChanges {
 
 /// Follows the journal for one bucket. For one thread.
 pub struct BucketReader {
-    bucket: u64,
+    bucket: BucketId,
     follower: Follower,
 }
 
@@ -45,38 +49,45 @@ impl BucketReader {
     /// Begins behind the place `after`; without one, behind the sequence `begins_after`. `None` if the server keeps no
     /// events.
     pub fn open(streams: &Arc<EventStreams>, bucket: u64, after: Option<&str>, begins_after: u64) -> Option<Self> {
-        let follower = Follower::open(streams, after, Place::after(begins_after))?;
-        // As long as somebody copies, changes are heard of at once.
-        streams.engine.add_listener();
-        Some(Self { bucket, follower })
+        Some(Self { bucket: BucketId(bucket), follower: Follower::open(streams, after, Place::after(begins_after))? })
     }
 
-    /// The next changes. Waits for a time if there is nothing new. `None` if the store is closed.
+    /// The next changes of keys that an enabled rule may be about. Waits for a time if there are none. `None` if the store
+    /// is closed.
     ///
     /// # Errors
     /// What reading the journal ran into.
     pub fn next(&mut self, wait: Duration) -> Result<Option<ReplicatedChanges>> {
-        let Some(streams) = self.follower.wait(wait)? else { return Ok(None) };
+        let until = Instant::now() + wait;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let Some(streams) = self.follower.wait(left)? else { return Ok(None) };
+            let found = self.take(&streams);
+            let (lost, place) = (self.follower.take_lost(), self.follower.place());
+            if !found.is_empty() || lost || Instant::now() >= until {
+                return Ok(Some(ReplicatedChanges { found, after: streams.id(place), sequence: place.sequence, lost }));
+            }
+        }
+    }
+
+    fn take(&mut self, streams: &EventStreams) -> Vec<ReplicatedChange> {
+        // Looked up after changes were read, so that it holds for what came after it was stored.
+        let document = streams.engine.document(self.bucket, DocumentKind::Replication);
+        let rules = document.and_then(|document| document.parsed(Replication::load));
         let mut found = Vec::new();
         for _ in 0..EVENTS_AT_ONCE {
             if found.len() == CHANGES_AT_ONCE {
                 break;
             }
             let Some(change) = self.follower.take() else { break };
-            let Some(event) = event_of(&change).filter(|event| event.bucket.id == self.bucket) else { continue };
+            if change.bucket != self.bucket || !rules.as_ref().is_some_and(|rules| rules.may_apply(&change.key)) {
+                continue;
+            }
+            let Some(event) = event_of(&change) else { continue };
             let Some(object) = event.object else { continue };
             let (name, time_ms, size) = (event.name, event.time_ms, object.size.unwrap_or_default());
             found.push(ReplicatedChange { key: object.key, name, version_id: object.version_id, time_ms, size });
         }
-        let (lost, place) = (self.follower.take_lost(), self.follower.place());
-        Ok(Some(ReplicatedChanges { found, after: streams.id(place), sequence: place.sequence, lost }))
-    }
-}
-
-impl Drop for BucketReader {
-    fn drop(&mut self) {
-        if let Some(streams) = self.follower.streams() {
-            streams.engine.remove_listener();
-        }
+        found
     }
 }

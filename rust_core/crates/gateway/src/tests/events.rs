@@ -3,7 +3,7 @@
 use super::*;
 use bytes::Bytes;
 use orcas_engine::{Change, ChangeKind, EventOptions, Place};
-use orcas_event_streams::{ListenOptions, Listener, StreamFormat};
+use orcas_event_streams::{BucketReader, ListenOptions, Listener, StreamFormat};
 use orcas_record::{BucketId, Cause};
 
 fn removed(sequence: u64, time_ms: u64, key: &'static [u8]) -> Change {
@@ -61,4 +61,31 @@ fn a_stream_begins_at_its_time_though_older_events_reach_the_journal_with_the_fi
     let keys: Vec<_> = ["older", "first", "next"].into_iter().filter(|key| text.contains(key)).collect();
     // A clock that goes back later ends nothing.
     assert_eq!(keys, ["first", "next"]);
+}
+
+#[test]
+fn copies_hear_of_keys_that_an_enabled_rule_may_be_about_and_of_no_others() {
+    let fixture = fixture();
+    let engine = &fixture.gateway.engine;
+    fixture.gateway.services.replications.set_targets(["there".to_owned()].into());
+    let versioning = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+    for (target, body) in [("/box", &b""[..]), ("/box?versioning", versioning), ("/other", b"")] {
+        assert_eq!(fixture.call("PUT", target, &[], body).status, 200, "{target}");
+    }
+    let rule = |prefix: &str, status: &str| {
+        let destination = "<Destination><Bucket>arn:aws:s3:::there/box</Bucket></Destination>";
+        format!("<Rule><Status>{status}</Status><Prefix>{prefix}</Prefix>{destination}</Rule>")
+    };
+    let rules = ["<Role>r</Role>".to_owned(), rule("a/", "Enabled"), rule("b/", "Disabled")].concat();
+    let rules = format!("<ReplicationConfiguration>{rules}</ReplicationConfiguration>");
+    let put = fixture.call("PUT", "/box?replication", &[], rules.as_bytes());
+    assert_eq!(put.status, 200, "{}", code(&put));
+    let (bucket, now) = (engine.bucket(b"box").unwrap().id.0, engine.events_now().sequence);
+    let mut reader = BucketReader::open(&fixture.gateway.events, bucket, None, now).unwrap();
+    for target in ["/other/a/1", "/box/b/1", "/box/c", "/box/a/1"] {
+        assert_eq!(fixture.call("PUT", target, &[], b"x").status, 200, "{target}");
+    }
+    let read = reader.next(Duration::from_secs(60)).unwrap().unwrap();
+    let keys: Vec<_> = read.found.iter().map(|change| &change.key[..]).collect();
+    assert_eq!((keys, read.lost), (vec![&b"a/1"[..]], false));
 }

@@ -115,6 +115,11 @@ impl Replication {
         })
     }
 
+    /// Whether an object with this key may fall under an enabled rule, whatever its tags are.
+    pub fn may_apply(&self, key: &[u8]) -> bool {
+        self.rules.iter().any(|rule| rule.enabled && key.starts_with(&rule.prefix))
+    }
+
     /// The rules that an object falls under: of each destination, the enabled one with the greatest priority.
     pub fn applying<'a>(&'a self, key: &'a [u8], tags: &'a [(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> Vec<&'a Rule> {
         let mut found: Vec<&Rule> = Vec::new();

@@ -1585,6 +1585,17 @@ class ReplicatedEvents:
             StoreError: the journal cannot be read.
         """
 
+    def tell_failed(
+        self, key: bytes, version: str, destination: str, is_marker: bool, since_ms: int, reason: str
+    ) -> None:
+        """Tell the targets of notifications that a key could not be copied to a destination, since when, and why.
+
+        `version` is empty for the current one.
+
+        Raises:
+            StoreError: the index cannot be read.
+        """
+
 @type_check_only
 class EventsStats(TypedDict):
     """How the journal of events is. `oldest`, `durable` and `log` are sequences of records; `failed` is a reason."""

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from orcas._core import LoadTarget as LoadTarget
     from orcas._core import LoadWorkload as LoadWorkload
     from orcas._core import ReplicatedBucket as ReplicatedBucket
+    from orcas._core import ReplicatedEvents as ReplicatedEvents
     from orcas._core import ReplicationRule as ReplicationRule
     from orcas._core import SalvageReport as SalvageReport
     from orcas._core import Selection as Selection

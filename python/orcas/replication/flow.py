@@ -27,7 +27,7 @@ from orcas.targets.addresses import NotPublicError
 from orcas.tools.imports.requests import ChangedError, ObjectError, StoppedError
 
 if TYPE_CHECKING:
-    from orcas.engine import Core
+    from orcas.engine import Core, ReplicatedEvents
     from orcas.replication.copying import Copier
 
 _WAIT_MS: Final = 500
@@ -127,6 +127,7 @@ class Flow(threading.Thread):
         self._since = time.time()
         # What was under way before a crash may be at the target.
         self._is_careful = True
+        self._reader: ReplicatedEvents | None = None
         # Failures in a row of walks, and of exceptions that were tried again.
         self._walks_failed, self._tries_failed, self._quiet_until = 0, 0, 0.0
 
@@ -210,6 +211,10 @@ class Flow(threading.Thread):
         reader = self._core.replicated_events(self.route.bucket_id, state.after, self.rules.begins_after)
         if reader is None:
             return
+        is_first, self._reader = self._reader is None, reader
+        # Whoever was to hear of them before a restart may not have.
+        for key, problem in list(state.problems.items()) if is_first else ():
+            self._tell(key, problem)
         if state.after is None:
             state.sequence = max(state.sequence, self.rules.begins_after)
         is_new = state.after is None and state.walk is None
@@ -425,21 +430,30 @@ class Flow(threading.Thread):
         """Make a key an exception, or keep it one. False: there is no room for another."""
         now = time.time()
         with self._lock:
-            problem = self.state.problems.get(key)
-            if problem is None and len(self.state.problems) >= EXCEPTIONS_MAX:
-                is_new, self._is_full = not self._is_full, True
+            former, was_full = self.state.problems.get(key), self._is_full
+            has_room = former is not None or len(self.state.problems) < EXCEPTIONS_MAX
+            tries, since = (1, now) if former is None else (former.tries + 1, former.since)
+            wait = backoff(tries, _PROBLEM_SEC, _PROBLEM_SEC_MAX)
+            problem = Problem(change, failure.code, failure.reason, tries, since, now + wait)
+            if has_room:
+                self.state.problems[key] = problem
             else:
-                tries = 1 if problem is None else problem.tries + 1
-                wait = backoff(tries, _PROBLEM_SEC, _PROBLEM_SEC_MAX)
-                since = now if problem is None else problem.since
-                self.state.problems[key] = Problem(change, failure.code, failure.reason, tries, since, now + wait)
-                return True
-        if is_new:
+                self._is_full = True
+        if has_room and former is None:
+            self._tell(key, problem)
+        elif not has_room and not was_full:
             log.error(
                 "The replication of %s has as many exceptions as it may have, and waits: "
                 "`orcas replication status` lists them", self.route.text,
             )  # fmt: skip
-        return False
+        return has_room
+
+    def _tell(self, key: bytes, problem: Problem) -> None:
+        """Tell the targets of notifications of an exception."""
+        change, since_ms = problem.change, int(problem.since * 1000)
+        destination = f"{self.route.target}/{self.route.to}"
+        if self._reader is not None:
+            self._reader.tell_failed(key, change.version, destination, change.marker, since_ms, problem.code)
 
     def _try_problems(self, threads: ThreadPoolExecutor) -> bool:
         """Try exceptions that are due, once. Whether there were any."""

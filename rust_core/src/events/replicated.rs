@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::store_error;
 use orcas_event_streams::{BucketReader, ReplicatedChange, ReplicatedChanges};
+use orcas_events::FailedCopy;
 use orcas_gateway::CopyProgress;
 use orcas_http::lossy_text;
 use orcas_record::{BucketId, DocumentKind};
@@ -112,5 +114,27 @@ impl ReplicatedEvents {
             };
             (found.into_iter().map(row).collect(), after, sequence, lost)
         }))
+    }
+
+    /// Tells the targets of notifications that a key could not be copied to a destination, since when, and why. `version` is
+    /// empty for the current one.
+    #[expect(clippy::too_many_arguments, reason = "what an event says")]
+    fn tell_failed(
+        &self,
+        py: Python<'_>,
+        key: Vec<u8>,
+        version: &str,
+        destination: String,
+        is_marker: bool,
+        since_ms: u64,
+        reason: String,
+    ) -> PyResult<()> {
+        py.detach(|| {
+            let Some((streams, bucket)) = self.reader.lock().streams() else { return Ok(()) };
+            let operation = if is_marker { "OBJECT_DELETE" } else { "OBJECT_PUT" };
+            let failed = FailedCopy { destination, operation, reason, ..FailedCopy::default() };
+            streams.tell_failed_copy(bucket, Bytes::from(key), version, since_ms, failed)
+        })
+        .map_err(store_error)
     }
 }

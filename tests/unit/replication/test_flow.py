@@ -36,6 +36,8 @@ class Journal:
         self.changes: list[tuple[bytes, str]] = []
         self.bucket: dict[bytes, int] = {}
         self.lost = 0
+        # The exceptions that targets of notifications hear of: key, since when, and why.
+        self.told: list[tuple[bytes, int, str]] = []
         self.lock = threading.Lock()
 
     def put(self, key: bytes) -> None:
@@ -70,6 +72,18 @@ class Reader:
         if not found:
             time.sleep(min(wait_ms, 5) / 1000)
         return found, str(self.place), self.place, lost
+
+    def tell_failed(
+        self,
+        key: bytes,
+        _version: str,
+        destination: str,
+        _is_marker: bool,
+        since_ms: int,
+        reason: str,
+    ) -> None:
+        assert destination == "t/there"
+        self.journal.told.append((key, since_ms, reason))
 
 
 class Model:
@@ -230,6 +244,26 @@ def test_a_key_that_always_makes_the_target_fail_becomes_an_exception(tmp_path: 
     assert wait_until(lambda: b"bad" in flow.state.problems)
     assert wait_until(lambda: model.bucket.keys() == {b"a", b"c"})
     ended(flow)
+
+
+def test_an_exception_is_told_once_and_again_after_a_restart(tmp_path: Path) -> None:
+    journal = Journal()
+    model = Model(journal)
+    model.fails = lambda _: ObjectError("no", 403, "AccessDenied", at_target=True)
+    journal.put(b"k")
+    flow = started(journal, model, tmp_path)
+    # Beside the first try, it is tried again.
+    assert wait_until(lambda: flow.numbers.failures["AccessDenied"] > 3)
+    assert wait_until(lambda: bool(load(tmp_path, ROUTE).problems))
+    ended(flow)
+    assert [(key, reason) for key, _, reason in journal.told] == [(b"k", "AccessDenied")]
+    flow = started(journal, model, tmp_path)
+    assert wait_until(lambda: len(journal.told) == 2)
+    assert journal.told[0] == journal.told[1]
+    model.fails = lambda _: None
+    assert wait_until(is_caught_up(flow, journal))
+    ended(flow)
+    assert len(journal.told) == 2
 
 
 def test_what_is_gone_from_the_journal_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

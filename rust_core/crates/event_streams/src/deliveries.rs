@@ -1,4 +1,5 @@
-//! Events for targets: what the notifications of buckets send to each, read from the journal after a place.
+//! Events for targets: what the notifications of buckets send to each, read from the journal after a place, and copies
+//! that failed.
 //!
 //! The configuration of a bucket at the time of reading decides. So a notification that was removed sends nothing more,
 //! and the events of a bucket that is gone go nowhere.
@@ -9,8 +10,8 @@ use std::time::Duration;
 use orcas_base::error::Result;
 use orcas_checksum::{Etag, Md5Hasher};
 use orcas_engine::{Change, ChangeKind};
-use orcas_events::Event;
-use orcas_events::json::{Context, test_message, write_records};
+use orcas_events::json::{Context, test_message, write_failed_copy, write_records};
+use orcas_events::{Event, FailedCopy};
 use orcas_record::{BucketId, DocumentKind};
 use orcas_s3::documents::BucketDocument as _;
 use orcas_s3::notification::Notification;
@@ -49,13 +50,15 @@ pub struct Deliveries {
 pub struct DeliveryReader {
     target: String,
     follower: Follower,
+    /// Failed copies that it has heard of.
+    heard: u64,
 }
 
 impl DeliveryReader {
     /// Begins behind the place `after`, or now. `None` if the server keeps no events.
     pub fn open(streams: &Arc<EventStreams>, target: &str, after: Option<&str>) -> Option<Self> {
         let target = target.to_owned();
-        Some(Self { target, follower: Follower::open(streams, after, streams.engine.events_now())? })
+        Some(Self { target, follower: Follower::open(streams, after, streams.engine.events_now())?, heard: 0 })
     }
 
     /// The id of the place behind everything that was returned. `None` if the store is closed.
@@ -69,7 +72,7 @@ impl DeliveryReader {
     /// What reading the journal ran into.
     pub fn next(&mut self, wait: Duration) -> Result<Option<Deliveries>> {
         let Some(streams) = self.follower.wait(wait)? else { return Ok(None) };
-        let mut found = Vec::new();
+        let (mut found, failed_lost) = streams.failed_deliveries(&mut self.heard, &self.target);
         while found.len() < DELIVERIES_AT_ONCE
             && let Some(change) = self.follower.take()
         {
@@ -78,17 +81,17 @@ impl DeliveryReader {
             } else if let Some(event) = event_of(&change)
                 && let Some(notification) = streams.notification(&event, &self.target)
             {
-                found.push(streams.delivery(&event, &notification));
+                found.push(streams.delivery(streams.id(event.place), &event, None, &notification));
             }
         }
-        let lost = self.follower.take_lost();
+        let lost = self.follower.take_lost() || failed_lost;
         Ok(Some(Deliveries { found, after: streams.id(self.follower.place()), lost }))
     }
 }
 
 impl EventStreams {
     /// The notification of the bucket that sends the event to the target.
-    fn notification(&self, event: &Event, target: &str) -> Option<Notification> {
+    pub(super) fn notification(&self, event: &Event, target: &str) -> Option<Notification> {
         let document = self.engine.document(BucketId(event.bucket.id), DocumentKind::Notification)?;
         document
             .parsed(Vec::<Notification>::load)?
@@ -121,7 +124,13 @@ impl EventStreams {
         })
     }
 
-    fn delivery(&self, event: &Event, notification: &Notification) -> Delivery {
+    pub(super) fn delivery(
+        &self,
+        id: String,
+        event: &Event,
+        failed: Option<&FailedCopy>,
+        notification: &Notification,
+    ) -> Delivery {
         let context = Context {
             region: &self.region,
             host_id: &self.host_id,
@@ -129,9 +138,12 @@ impl EventStreams {
             name_prefix: "",
         };
         let mut message = Vec::with_capacity(1024);
-        write_records(&mut message, context, [event]);
+        match failed {
+            Some(failed) => write_failed_copy(&mut message, context, event, failed),
+            None => write_records(&mut message, context, [event]),
+        }
         Delivery {
-            id: self.id(event.place),
+            id,
             time_ms: event.time_ms,
             bucket: event.bucket.name.clone(),
             key: event.object.as_ref().map(|object| object.key.clone()).unwrap_or_default(),

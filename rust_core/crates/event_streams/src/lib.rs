@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod deliveries;
+mod failed;
+mod failures;
 mod follower;
 mod hub;
 mod listener;

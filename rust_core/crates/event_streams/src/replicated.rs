@@ -70,6 +70,11 @@ impl BucketReader {
         }
     }
 
+    /// The bucket, and where failed copies are told. `None` if the store is closed.
+    pub fn streams(&self) -> Option<(Arc<EventStreams>, BucketId)> {
+        Some((self.follower.streams()?, self.bucket))
+    }
+
     fn take(&mut self, streams: &EventStreams) -> Vec<ReplicatedChange> {
         // Looked up after changes were read, so that it holds for what came after it was stored.
         let document = streams.engine.document(self.bucket, DocumentKind::Replication);

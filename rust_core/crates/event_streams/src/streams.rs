@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::StreamId;
+use super::failed::FailedCopies;
 use super::hub::Hub;
 use orcas_engine::{Handle, JournalCursor, Place};
 use orcas_s3::S3Error;
@@ -11,6 +12,7 @@ use orcas_s3::S3Error;
 pub struct EventStreams {
     pub engine: Handle,
     pub hub: Hub,
+    pub(super) failed: FailedCopies,
     /// The region that events name.
     pub region: String,
     pub host_id: Arc<str>,
@@ -20,7 +22,7 @@ pub struct EventStreams {
 
 impl EventStreams {
     pub fn new(engine: Handle, region: String, host_id: Arc<str>, listeners_max: usize) -> Arc<Self> {
-        Arc::new(Self { engine, hub: Hub::default(), region, host_id, listeners_max })
+        Arc::new(Self { engine, hub: Hub::default(), failed: FailedCopies::default(), region, host_id, listeners_max })
     }
 
     pub(super) fn id(&self, place: Place) -> String {

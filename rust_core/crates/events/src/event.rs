@@ -43,6 +43,20 @@ pub struct Object {
     pub version_id: String,
 }
 
+/// What an event of a copy that failed says beside the object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FailedCopy {
+    /// The id of the rule, or empty if there is none any more.
+    pub rule: String,
+    /// What is named behind `arn:aws:s3:::`.
+    pub destination: String,
+    /// What was to be done there, as S3 calls it.
+    pub operation: &'static str,
+    /// When the version was stored, in milliseconds since the Unix epoch.
+    pub requested_ms: u64,
+    pub reason: String,
+}
+
 /// Where an event stands among all others. Written as 20 hexadecimal digits, so that text is ordered as places are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {

@@ -8,11 +8,11 @@ use orcas_http::percent_encode_into;
 use orcas_http::timestamp::{iso_time, parse as parse_time};
 use serde::{Deserialize, Serialize};
 
-use super::event::{Bucket, Event, Object};
+use super::event::{Bucket, Event, FailedCopy, Object};
 use super::names::EventName;
 
 const VERSION: &str = "2.3";
-/// The service that expires objects, as S3 names it.
+/// The service that expires and copies objects, as S3 names it.
 const SERVICE: &str = "s3.amazonaws.com";
 /// The address that means none.
 const NO_ADDRESS: &str = "0.0.0.0";
@@ -54,13 +54,22 @@ pub fn write_records<'e>(out: &mut Vec<u8>, context: Context<'_>, events: impl I
     out.extend_from_slice(b"]}");
 }
 
+/// Appends a message of one event: that a copy of the object failed.
+pub fn write_failed_copy(out: &mut Vec<u8>, context: Context<'_>, event: &Event, failed: &FailedCopy) {
+    out.extend_from_slice(b"{\"Records\":[");
+    write(out, context, event, Some(failed));
+    out.extend_from_slice(b"]}");
+}
+
 /// Appends one event.
 pub fn write_record(out: &mut Vec<u8>, context: Context<'_>, event: &Event) {
+    write(out, context, event, None);
+}
+
+fn write(out: &mut Vec<u8>, context: Context<'_>, event: &Event, failed: Option<&FailedCopy>) {
     let time = iso_time(i64::try_from(event.time_ms).unwrap_or(i64::MAX));
     let sequencer = event.place.digits();
-    let is_expiration =
-        matches!(event.name, EventName::LifecycleExpirationDelete | EventName::LifecycleExpirationDeleteMarkerCreated);
-    let (principal, address) = match (is_expiration, event.source_address.as_str()) {
+    let (principal, address) = match (event.name.is_of_service(), event.source_address.as_str()) {
         (true, _) => (SERVICE, SERVICE),
         (false, "") => (event.principal.as_str(), NO_ADDRESS),
         (false, address) => (event.principal.as_str(), address),
@@ -94,6 +103,13 @@ pub fn write_record(out: &mut Vec<u8>, context: Context<'_>, event: &Event) {
                 sequencer: text(&sequencer),
             },
         },
+        replication_event_data: failed.map(|failed| ReplicationPart {
+            replication_rule_id: &failed.rule,
+            destination_bucket: [ARN, &failed.destination].concat(),
+            s3_operation: failed.operation,
+            request_time: text(&iso_time(i64::try_from(failed.requested_ms).unwrap_or(i64::MAX))).into_owned(),
+            failure_reason: &failed.reason,
+        }),
     };
     serde_json::to_writer(out, &record).expect("text and numbers, written to memory");
 }
@@ -154,6 +170,18 @@ struct Record<'a> {
     response_elements: Response<'a>,
     #[serde(borrow)]
     s3: Subject<'a>,
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    replication_event_data: Option<ReplicationPart<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReplicationPart<'a> {
+    replication_rule_id: &'a str,
+    destination_bucket: String,
+    s3_operation: &'a str,
+    request_time: String,
+    failure_reason: &'a str,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -294,6 +322,34 @@ mod tests {
                 .to_owned()
                 + r#""RequestId":"5582815E1AEA5ADF","HostId":"host"}"#
         );
+    }
+
+    #[test]
+    fn a_failed_copy_reads_as_that_of_s3() {
+        let mut event = Event { name: EventName::ReplicationFailed, ..event() };
+        (event.principal, event.source_address) = Default::default();
+        let failed = FailedCopy {
+            rule: "all".into(),
+            destination: "backup/photos".into(),
+            operation: "OBJECT_PUT",
+            requested_ms: 1_725_570_239_168,
+            reason: "AccessDenied".into(),
+        };
+        let mut out = Vec::new();
+        write_failed_copy(&mut out, CONTEXT, &event, &failed);
+        let written = String::from_utf8(out).unwrap();
+        for part in [
+            "\"eventName\":\"Replication:OperationFailedReplication\",\
+             \"userIdentity\":{\"principalId\":\"s3.amazonaws.com\"},\
+             \"requestParameters\":{\"sourceIPAddress\":\"s3.amazonaws.com\"}",
+            "\"sequencer\":\"000000000000002A0001\"}},\
+             \"replicationEventData\":{\"replicationRuleId\":\"all\",\
+             \"destinationBucket\":\"arn:aws:s3:::backup/photos\",\"s3Operation\":\"OBJECT_PUT\",\
+             \"requestTime\":\"2024-09-05T21:03:59.168Z\",\"failureReason\":\"AccessDenied\"}}]}",
+        ] {
+            assert!(written.contains(part), "{part} is not in {written}");
+        }
+        assert_eq!(parse_records(written.as_bytes()).unwrap()[0].event, event);
     }
 
     #[test]

@@ -13,6 +13,6 @@ mod names;
 mod samples;
 pub mod sse;
 
-pub use event::{Bucket, Event, Object, Place};
+pub use event::{Bucket, Event, FailedCopy, Object, Place};
 pub use filter::Filter;
 pub use names::{EventName, EventNames};

@@ -33,6 +33,7 @@ names! {
     ObjectAnnotationDelete = "ObjectAnnotation:Delete",
     ObjectRetentionPut = "ObjectRetention:Put",
     ObjectAclPut = "ObjectAcl:Put",
+    ReplicationFailed = "Replication:OperationFailedReplication",
     BucketCreated = "BucketCreated:*",
     BucketRemoved = "BucketRemoved:*",
 }
@@ -78,6 +79,14 @@ impl EventName {
     /// Parses the name in an event.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|name| name.as_str() == text)
+    }
+
+    /// Whether the service itself does what it is about.
+    pub fn is_of_service(self) -> bool {
+        matches!(
+            self,
+            Self::LifecycleExpirationDelete | Self::LifecycleExpirationDeleteMarkerCreated | Self::ReplicationFailed
+        )
     }
 
     /// Whether it is about a bucket. MinIO has these names, S3 does not.

@@ -39,18 +39,15 @@ pub fn events() -> impl Strategy<Value = Event> {
     let name = (0..EventName::ALL.len()).prop_map(|at| EventName::ALL[at]);
     let place = (any::<(u64, u16)>(), 0u64..253_402_300_799_999);
     (name, place, objects(), [".{0,6}", ".{0,6}", "[a-z]{0,6}", ".{0,6}", "[0-9a-f:]{0,6}"]).prop_map(
-        |(name, ((sequence, ordinal), time_ms), object, [bucket, owner, principal, request_id, source])| {
-            let is_expiration = name.as_str().starts_with("LifecycleExpiration");
-            Event {
-                name,
-                place: Place { sequence, ordinal },
-                time_ms,
-                bucket: Bucket { name: bucket, owner, id: 0 },
-                object: (!name.is_of_bucket()).then_some(object),
-                principal: if is_expiration { String::new() } else { principal },
-                request_id,
-                source_address: if is_expiration { String::new() } else { source },
-            }
+        |(name, ((sequence, ordinal), time_ms), object, [bucket, owner, principal, request_id, source])| Event {
+            name,
+            place: Place { sequence, ordinal },
+            time_ms,
+            bucket: Bucket { name: bucket, owner, id: 0 },
+            object: (!name.is_of_bucket()).then_some(object),
+            principal: if name.is_of_service() { String::new() } else { principal },
+            request_id,
+            source_address: if name.is_of_service() { String::new() } else { source },
         },
     )
 }

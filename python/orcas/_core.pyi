@@ -1175,6 +1175,9 @@ class ClusterNode:
             StoreError: the log cannot be read.
         """
 
+    def is_refused(self, host: str, port: int, limit_sec: float) -> bool:
+        """Whether nothing listens at the address of a server; no if that cannot be told in time. Blocks."""
+
     def follow(self, until: tuple[int, int] | None = None) -> ClusterStep:
         """Apply what is new in the log, up to its end, or for some hundred batches. Blocks.
 
@@ -1813,6 +1816,14 @@ class Core:
 
         Raises:
             StoreError: the log is damaged, or the index cannot follow.
+        """
+
+    def shows_all(self) -> bool:
+        """Whether the copy of the log has nothing beyond what was shown, and no bucket acknowledges what is not durable.
+        Blocks.
+
+        Raises:
+            StoreError: the log is damaged.
         """
 
     def reopen_keyring(self, data: PathLike[str], keyring: KeyringOptions) -> None:

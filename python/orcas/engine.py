@@ -136,6 +136,7 @@ __all__ = [
     "replace_identities",
     "salvage_core",
     "sealer_of",
+    "shows_all",
     "sign",
     "standby_core",
 ]
@@ -257,6 +258,19 @@ def follow(
         return core.follow((files, [*ends], [*holes]), until)
     except StoreError as error:
         raise UnavailableError(f"The standby cannot follow the log: {error}.") from None
+
+
+def shows_all(core: Core) -> bool:
+    """Whether a follower shows everything that its copy of the log has, and nothing was acknowledged before it was durable.
+    Blocks.
+
+    Raises:
+        UnavailableError: the log is damaged.
+    """
+    try:
+        return core.shows_all()
+    except StoreError as error:
+        raise UnavailableError(f"The copied log cannot be read: {error}.") from None
 
 
 def named_in_packs(

@@ -168,6 +168,12 @@ impl ClusterNode {
         py.detach(|| self.node.latency()).map(|took| took.as_secs_f64()).map_err(failed)
     }
 
+    /// Whether nothing listens at the address of a server. Blocks.
+    fn is_refused(&self, py: Python<'_>, host: &str, port: u16, limit_sec: f64) -> bool {
+        let limit = Duration::try_from_secs_f64(limit_sec).unwrap_or_default();
+        py.detach(|| self.node.is_refused(host, port, limit))
+    }
+
     /// Applies what is new in the log, up to a position if it is given, with the id of the entry before it. Blocks.
     #[pyo3(signature = (until = None))]
     fn follow(&self, py: Python<'_>, until: Option<(u64, u128)>) -> PyResult<Brought> {

@@ -245,6 +245,16 @@ impl Core {
         .map_err(store_error)
     }
 
+    /// Whether the copy of the log has nothing beyond what was published, and no bucket acknowledges what is not durable.
+    /// Blocks.
+    fn shows_all(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| match &*self.standby.lock() {
+            Some((standby, _)) => standby.shows_all(),
+            None => Err(Error::Closed),
+        })
+        .map_err(store_error)
+    }
+
     /// The last record that readers see.
     fn published_sequence(&self) -> u64 {
         self.gateway.engine.published_sequence()

@@ -34,9 +34,32 @@ def store_port(cluster: Cluster) -> int:
     return int(re.findall(r":(\d+)", cluster.log_url)[-1])
 
 
-def behind(cluster: Cluster, proxy: Proxy) -> Node:
+def behind(cluster: Cluster, proxy: Proxy, **variables: str) -> Node:
     """A node that reaches the log through the proxy."""
-    return cluster.add(log_url=cluster.log_url.replace(f":{store_port(cluster)}", f":{proxy.port}"))
+    return cluster.add(log_url=cluster.log_url.replace(f":{store_port(cluster)}", f":{proxy.port}"), **variables)
+
+
+def test_a_node_that_reaches_neither_owner_nor_log_refuses_reads(cluster: Cluster, proxy: Proxy) -> None:
+    lease = {"ORCAS_CLUSTER_LEASE_SEC": "120"}
+    owner, follower = cluster.add(**lease), behind(cluster, proxy, **lease)
+    owner.client().create_bucket(Bucket=BUCKET)
+    owner.client().put_object(Bucket=BUCKET, Key="k", Body=b"x")
+    reader = follower.client()
+    assert reader.get_object(Bucket=BUCKET, Key="k")["Body"].read() == b"x"
+    owner.kill()
+    assert reader.get_object(Bucket=BUCKET, Key="k")["Body"].read() == b"x"
+    proxy.cut()
+    before, began = proxy.connections, time.monotonic()
+    for _ in range(3):
+        with pytest.raises(ClientError) as refused:
+            reader.get_object(Bucket=BUCKET, Key="k")
+        assert refused.value.response["Error"]["Code"] == "ServiceUnavailable"
+        assert refused.value.response["ResponseMetadata"]["HTTPHeaders"]["retry-after"] == "1"
+    # Reads that wait for the log let it be asked no more than once a second, beside what a node asks anyway.
+    assert proxy.connections - before <= 10 + 5 * (time.monotonic() - began)
+    proxy.go_on()
+    assert once(lambda: reader.get_object(Bucket=BUCKET, Key="k")["Body"].read()) == b"x"
+    assert follower.status()["role"] == "follower"
 
 
 @pytest.mark.full

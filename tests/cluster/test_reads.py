@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import itertools
 import json
 import os
 import signal
@@ -13,15 +15,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from tests.cluster.conftest import LEASE_SECONDS, Cluster, Database, Node, once
 from tests.cluster.test_nodes import metrics_of
 from tests.fixtures.marks import full
+from tests.fixtures.servers.proxy import proxy_to
 from tests.fixtures.waiting import wait_until
 
 BUCKET = "photos"
 READS = "orcas_cluster_reads_total"
 _THREADS = 4
+# No node takes the log while a test runs.
+LONG = {"ORCAS_CLUSTER_LEASE_SEC": "120"}
 
 
 @pytest.fixture
@@ -75,13 +80,13 @@ def test_who_reads_at_two_nodes_does_not_go_back_in_time(pair: tuple[Node, Node]
     stopped = threading.Event()
 
     def write() -> None:
-        client, number = pair[1].client(attempts=3), 0
+        client, number = pair[1].client(attempts=8), 0
         while not stopped.is_set():
             number += 1
             client.put_object(Bucket=BUCKET, Key="number", Body=str(number).encode())
 
     def read(_: int) -> None:
-        clients, last = [node.client(attempts=3) for node in pair], 0
+        clients, last = [node.client(attempts=8) for node in pair], 0
         for turn in range(count):
             found = int(body_of(clients[turn % 2], "number"))
             assert found >= last
@@ -244,3 +249,101 @@ def test_what_the_owner_removes_is_read_by_nobody_and_nothing_else_is_lost(pair:
     assert reads_of(follower) > 1000
     assert "damaged" not in follower.log.read_text()
     assert wait_until(lambda: follower.status()["error"] is None, 10)
+
+
+@pytest.mark.parametrize("count", [30, *full(1000)])
+def test_reads_go_on_when_the_owner_is_killed(cluster: Cluster, count: int) -> None:
+    owner, follower = (cluster.add(**LONG) for _ in range(2))
+    owner.client().create_bucket(Bucket=BUCKET)
+    acknowledged: dict[str, bytes] = {}
+
+    def write(thread: int) -> None:
+        client = owner.client()
+        with contextlib.suppress(ClientError, BotoCoreError):
+            for number in itertools.count():
+                key, body = f"{thread}/{number}", f"{thread} {number}".encode() * (1 + number % 3 * 2000)
+                client.put_object(Bucket=BUCKET, Key=key, Body=body)
+                acknowledged[key] = body
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        writing = [pool.submit(write, thread) for thread in range(_THREADS)]
+        assert wait_until(lambda: len(acknowledged) >= count, 120)
+        owner.kill()
+        for each in writing:
+            each.result()
+    before = reads_of(follower)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        # One client for each, and none tries a second time.
+        clients = [follower.client() for _ in range(_THREADS)]
+        found = pool.map(lambda pair: body_of(clients[pair[0] % _THREADS], pair[1]), enumerate(acknowledged))
+        assert list(found) == list(acknowledged.values())
+    pages = follower.client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+    assert {each["Key"] for page in pages for each in page["Contents"]} >= set(acknowledged)
+    assert reads_of(follower) > before + len(acknowledged)
+    with pytest.raises(ClientError) as refused:
+        follower.client().put_object(Bucket=BUCKET, Key="new", Body=b"new")
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+    assert refused.value.response["ResponseMetadata"]["HTTPHeaders"]["retry-after"] == "1"
+    assert follower.status()["role"] == "follower"
+    # It takes the log at once, which was its own.
+    owner.start()
+    once(lambda: owner.client().put_object(Bucket=BUCKET, Key="new", Body=b"new"))
+    assert body_of(follower.client(), "new") == b"new"
+
+
+def test_what_a_silent_owner_has_shown_is_read(cluster: Cluster) -> None:
+    owner, follower = (cluster.add(**LONG) for _ in range(2))
+    owner.client().create_bucket(Bucket=BUCKET)
+    owner.client().put_object(Bucket=BUCKET, Key="k", Body=b"x")
+    reader = follower.client()
+    assert body_of(reader, "k") == b"x"
+    assert owner.process is not None
+    owner.process.send_signal(signal.SIGSTOP)
+    try:
+        before = reads_of(follower)
+        for _ in range(3):
+            assert body_of(reader, "k") == b"x"
+        assert reads_of(follower) == before + 3
+    finally:
+        owner.process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.full
+def test_who_reads_where_the_owner_is_out_of_reach_does_not_go_back_in_time(cluster: Cluster) -> None:
+    """The follower has the log and cannot ask the owner, which others can: it answers what that has shown, or refuses."""
+    owner = cluster.add(start=False)
+    with proxy_to(owner.port) as proxy:
+        owner.words[owner.words.index("--node-url") + 1] = f"http://127.0.0.1:{proxy.port}"
+        owner.start()
+        follower = cluster.add()
+        writer, clients = owner.client(), [node.client() for node in (owner, follower)]
+        writer.create_bucket(Bucket=BUCKET)
+        writer.put_object(Bucket=BUCKET, Key="number", Body=b"0")
+        assert body_of(clients[1], "number") == b"0"
+        proxy.cut()
+        stopped, written = threading.Event(), [0]
+
+        def write() -> None:
+            while not stopped.wait(0.005):
+                writer.put_object(Bucket=BUCKET, Key="number", Body=str(written[0] + 1).encode())
+                written[0] += 1
+
+        with ThreadPoolExecutor(1) as pool:
+            writing = pool.submit(write)
+            try:
+                last = answered = 0
+                for turn in range(600):
+                    least = written[0]
+                    try:
+                        found = int(body_of(clients[turn % 2], "number"))
+                    except ClientError as error:
+                        assert (turn % 2, error.response["ResponseMetadata"]["HTTPStatusCode"]) == (1, 503)
+                        continue
+                    assert found >= max(last, least)
+                    last, answered = found, answered + turn % 2
+            finally:
+                stopped.set()
+            writing.result()
+        # With its next sign of life, the owner says that it shows all.
+        assert once(lambda: body_of(clients[1], "number")) == str(written[0]).encode()
+        assert follower.status()["role"] == "follower"

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from orcas.cluster.leaving import is_node, read_mark
 from orcas.cluster.log import authorities, open_node, without_secrets
@@ -45,6 +46,11 @@ _JITTER: Final = 0.15
 _POLL_SECONDS: Final = 0.1
 _POLL_SHARE: Final = 1 / 6
 _RETRY_SECONDS: Final = 1.0
+# Between two readings of the log to its end for reads that wait, and how long one may take; for an answer from where the
+# owner should be.
+_END_PAUSE_SECONDS: Final = 0.02
+_END_SECONDS: Final = 0.4
+_REFUSAL_SECONDS: Final = 0.2
 # Between two marks, which make the files durable.
 _MARK_SECONDS: Final = 10.0
 # Between two new beginnings of the log, each of which deletes what was before, and the share of what is kept.
@@ -68,6 +74,10 @@ class Owner:
     to: str | None = None
     # How well it suits, as of its last message.
     score: float | None = None
+    # Whether it has begun to serve, and so listens at its address until its process ends.
+    serves: bool = False
+    # Whether it acknowledges only what is durable, where buckets do not say otherwise.
+    syncs: bool = False
 
 
 class Member:
@@ -95,13 +105,16 @@ class Member:
         # The root key, with which a follower may ask the owner for the log.
         self.keys: tuple[str, str] | None = None
         self.owns = False
+        # Whether this process listens at its address, which it does to its end.
+        self._listens = False
         # Whether this node takes the log if nobody owns it, before it has its next role.
         self._bids = True
         # What the store of a follower shows, and what its owner showed last, as it has noted.
         self._view: View | None = None
         self._noted: int | None = None
-        # The last question about all of the log, and whether this node shows that.
+        # The last question about all of the log, and whether this node shows that; not before when the next is answered.
         self._ended = 0, False
+        self._ends_from = 0.0
         self._stop = threading.Event()
         self._served_until = 0.0
         self._small: SmallFiles | None = None
@@ -314,10 +327,13 @@ class Member:
         # Places that were marked, with the times of it: the oldest becomes the beginning of the log in the end.
         marks: deque[tuple[float, LogPlace]] = deque()
         marked = time.monotonic()
+        # With the first message, followers learn that this node serves.
+        while not self._listens and time.monotonic() < marked + lease * _BEAT and not self._stop.wait(_POLL_SECONDS):
+            pass
         while True:
             sent = time.monotonic()
             try:
-                self._say({"shown": core.published_sequence()})
+                self._say({"shown": core.published_sequence(), "serves": self._listens})
                 if time.monotonic() > self._served_until:
                     log.warning("The log of the cluster took nothing for too long: requests were refused meanwhile")
                 self._serve(sent)
@@ -352,6 +368,7 @@ class Member:
 
     def served_by(self, front: Front) -> None:
         """Let this front answer requests, or pass them on. Called when it has begun."""
+        self._listens = True
 
         def redirect(url: str | None) -> None:
             front.set_owner(url, self._authorities)
@@ -422,20 +439,51 @@ class Member:
     def _answer(self, view: View, wanted: tuple[int, int, int, int] | int) -> None:
         """Show what reads wait for."""
         if isinstance(wanted, int):
-            # The first end may be one that was found before the reads came.
-            for _ in range(2):
-                while not self._step(view)["at_the_end"]:
-                    pass
-            is_free = self._url() is None
-            if is_free:
-                view.show_all()
-            self._ended = wanted, is_free
-            self._show(view, None)
+            is_shown = False
+            try:
+                is_shown = self._show_end(view)
+            finally:
+                self._ended = wanted, is_shown
+                view.tell(self._term, self._next, self._ended)
             return
         _, sequence, position, last = wanted
         while self._next < position and self._step(view, (position, last))["entries"]:
             pass
         self._show(view, sequence)
+
+    def _show_end(self, view: View) -> bool:
+        """Show everything that the log has from now on. Whether this does: no owner may answer with less afterwards."""
+        early = self._ends_from - time.monotonic()
+        if early > _END_PAUSE_SECONDS:
+            # A moment ago the log could not be read.
+            return False
+        self._stop.wait(max(early, 0.0))
+        self._ends_from = time.monotonic() + _RETRY_SECONDS
+        # It fails at once where the rest would try for long.
+        self.node.glance()
+        # The first end may be one that was found before the reads came.
+        ends, until = 0, time.monotonic() + _END_SECONDS
+        while ends < 2 and time.monotonic() < until:
+            ends += self._step(view)["at_the_end"]
+        self._ends_from = time.monotonic() + _END_PAUSE_SECONDS
+        self._show(view, None)
+        if ends < 2 or view.is_stale:
+            return False
+        owner = self._owner
+        if self._url() is not None and owner is not None:
+            if owner.syncs and view.is_known():
+                return True
+            # Another one that owns the log has read all of it before it serves.
+            if not owner.serves or not self._is_refused(owner):
+                return False
+        view.show_all()
+        return True
+
+    def _is_refused(self, owner: Owner) -> bool:
+        """Whether nothing listens at the address of a node."""
+        parts = urlsplit(owner.url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        return self.node.is_refused(parts.hostname or "", port, _REFUSAL_SECONDS)
 
     def _step(self, view: View, until: tuple[int, int] | None = None) -> ClusterStep:
         brought = self.node.follow(until)
@@ -492,6 +540,7 @@ class Member:
         lease = self._settings.cluster_lease_sec
         said = {"node": self.name, "url": self._settings.cluster_url, "lease_sec": lease, **more}
         said["score"] = round(self.measured.score(), 2)
+        said["durability"] = self._settings.durability
         self.node.note(json.dumps(said).encode())
 
     def _note(self, brought: ClusterStep) -> None:
@@ -506,7 +555,10 @@ class Member:
                 said = json.loads(note)
                 lease, is_free = float(said["lease_sec"]), bool(said.get("released"))
                 found = float(said["score"]) if "score" in said else None
-                self._owner = Owner(said["node"], said["url"], self._term, lease, is_free, said.get("to"), found)
+                self._owner = Owner(
+                    said["node"], said["url"], self._term, lease, is_free, said.get("to"), found,
+                    serves=bool(said.get("serves")), syncs=said.get("durability") == "sync",
+                )  # fmt: skip
                 self._noted = said.get("shown", self._noted)
 
 

@@ -1,8 +1,8 @@
 """What the open store of a follower shows: as much as an owner has shown, and to whom.
 
 Invariants. Records are shown up to the last one that an owner has shown, and not beyond. A start, a new index, and a log
-without an owner may show more; then reads are not answered here before an owner has shown that. What is said to be shown
-includes the identities and the keyring of that place in the log.
+whose owner is gone may show more; then reads are not answered here before an owner has shown that, or with all of the log
+while none can answer. What is said to be shown includes the identities and the keyring of that place in the log.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from orcas.cluster.small import small_folder
 from orcas.control.copied import load_identities
 from orcas.control.files import DATABASE_NAME, KEY_NAME, ROOT_NAME
-from orcas.engine import StoreError, closed_sealer, follow, reopen_keyring, replace_identities
+from orcas.engine import StoreError, closed_sealer, follow, reopen_keyring, replace_identities, shows_all
 from orcas.errors import OrcasError
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ class View:
         # What owners have given up, the oldest first. It may be needed up to the record that an owner shows for the second
         # time after a step that has brought it: one that it noted before may have been found out before, too.
         self._given_up: list[_GivenUp] = [_nothing(), _nothing(), _nothing()]
-        self._is_stale, self._has_new_keys = True, False
-        # Whether the identities of the last place in the log sign.
-        self._knows = False
+        # Whether other identities sign than those of the last place in the log.
+        self.is_stale, self._has_new_keys = True, False
         self._is_told = False
         # Buckets with an origin.
         self.pulled: list[str] = []
@@ -53,11 +52,11 @@ class View:
         ends += new[1]
         holes += new[2]
         self._has_new_keys |= brought["keys"]
-        self._is_stale |= brought["keys"] or not _IDENTITIES.isdisjoint(brought["small"])
+        self.is_stale |= brought["keys"] or not _IDENTITIES.isdisjoint(brought["small"])
 
     def load(self) -> bool:
         """Use the keyring and the identities of the log, if they have changed. Whether that was done. Blocks."""
-        if not self._is_stale:
+        if not self.is_stale:
             return False
         try:
             if self._has_new_keys:
@@ -65,14 +64,13 @@ class View:
             loaded = asyncio.run(load_identities(small_folder(self._settings.data), closed_sealer(self._settings)))
             replace_identities(self._core, loaded.snapshot)
         except (OrcasError, StoreError, ValueError) as error:
-            self._knows = False
             if not self._is_told:
                 log.warning("Reads go to the owner of the log: its identities and keys cannot be used: %s", error)
             self._is_told = True
             return False
         self._core.use_session_keys(loaded.session_keys)
         self.pulled = loaded.pulled
-        self._knows, self._is_told, self._is_stale, self._has_new_keys = True, False, False, False
+        self._is_told = self.is_stale = self._has_new_keys = False
         return True
 
     def show(self, known: int) -> None:
@@ -87,8 +85,14 @@ class View:
             self._shown = follow(self._core, *oldest, until=self._known)
         self._given_up = [*later, _nothing()]
 
+    def is_known(self) -> bool:
+        """Whether this shows everything that was applied, and an owner has shown as much. Blocks. Raises as of `show`."""
+        if self._known > self._shown:
+            self._shown = follow(self._core, [], until=self._known)
+        return self._shown <= self._known and shows_all(self._core)
+
     def show_all(self) -> None:
-        """Show everything that was applied: no node owns the log. Blocks. Raises as of `show`."""
+        """Show everything that was applied: no owner can show less. Blocks. Raises as of `show`."""
         self._shown = follow(self._core, *self.rest())
         self._given_up = [_nothing(), _nothing(), _nothing()]
 
@@ -103,7 +107,7 @@ class View:
 
     def tell(self, term: int, position: int, ended: tuple[int, bool]) -> None:
         """Let reads know what is shown, with all entries of the log before `position`."""
-        self._node.show((term, self._shown, position) if self._knows else None, self._known, ended)
+        self._node.show(None if self.is_stale else (term, self._shown, position), self._known, ended)
 
 
 def _nothing() -> _GivenUp:

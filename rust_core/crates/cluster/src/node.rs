@@ -3,6 +3,7 @@
 //! Everything blocks. One caller drives [`Node::follow`], [`Node::take`] and [`Node::step_down`]; the files of the owner are
 //! used by any number of threads.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -13,7 +14,9 @@ use orcas_fs::{FileSystem, GivenUp, Open};
 use orcas_log_stores::{Error as StoreError, Follower, LogStore, Options, Owner, Read, Taken};
 use orcas_shared_log::{Cursor, Position, Snapshot, Term};
 use parking_lot::Mutex;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::timeout;
 
 use super::change::Change;
 use super::copy::{Applied, Copy, write_small};
@@ -156,6 +159,21 @@ impl Node {
         let began = Instant::now();
         self.runtime.block_on(self.store.touch())?;
         Ok(began.elapsed())
+    }
+
+    /// Whether nothing listens at any address of a server, which says that no process serves there. No if that cannot be
+    /// told within `limit`.
+    pub fn is_refused(&self, host: &str, port: u16, limit: Duration) -> bool {
+        let is_refused = async {
+            let mut addresses = lookup_host((host, port)).await.ok()?.peekable();
+            addresses.peek()?;
+            for address in addresses {
+                let failed = TcpStream::connect(address).await.err()?;
+                (failed.kind() == ErrorKind::ConnectionRefused).then_some(())?;
+            }
+            Some(())
+        };
+        matches!(self.runtime.block_on(async { timeout(limit, is_refused).await }), Ok(Some(())))
     }
 
     /// Applies what the log has beyond the last call, up to `until` if that is given, which its owner says that the log

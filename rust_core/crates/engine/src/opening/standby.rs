@@ -28,7 +28,7 @@ use orcas_log::{
     BatchLocation, FILE_SIZE, LogOptions, LogPosition, LogReader, RecoverError, RecoveredBatch, SpareMaker, follow,
     log_named,
 };
-use orcas_record::{self as record, Cause, LogFileId, Record, Sequence};
+use orcas_record::{self as record, Cause, Durability, LogFileId, Record, Sequence};
 use orcas_store::StoreKeys;
 use orcas_store::ballast::Ballast;
 
@@ -173,13 +173,7 @@ impl Standby {
     /// # Errors
     /// [`Error::StorageFull`] when the index cannot follow. What reading the log ran into.
     pub fn follow(&mut self, given_up: GivenUp, until: Sequence) -> Result<Sequence> {
-        let gone: Vec<LogFileId> = self
-            .given_up
-            .iter()
-            .flat_map(|(_, given_up)| &given_up.files)
-            .chain(&given_up.files)
-            .filter_map(|name| log_of(name))
-            .collect();
+        let gone = self.gone_with(&given_up);
         let (fs, log, from) = (Arc::clone(&self.shared.fs), self.log.clone(), self.reached.clone());
         let stalled = self.shared.applies.stalled();
         let followed = match stalled {
@@ -202,6 +196,37 @@ impl Standby {
             self.give_up(&gone)?;
         }
         Ok(self.reached.sequence)
+    }
+
+    /// Whether the copy of the log has nothing beyond what was published, and the other store acknowledges only what is
+    /// durable, as far as the options and all buckets say. Blocking.
+    ///
+    /// # Errors
+    /// What reading the log ran into.
+    pub fn shows_all(&self) -> Result<bool> {
+        let buckets = self.shared.catalog.buckets.load();
+        let weaker = |durability: Durability| durability != Durability::Sync;
+        if weaker(self.shared.options.durability)
+            || buckets.all().any(|bucket| bucket.settings.durability.is_some_and(weaker))
+        {
+            return Ok(false);
+        }
+        let (fs, log, gone) = (Arc::clone(&self.shared.fs), self.log.clone(), self.gone_with(&GivenUp::default()));
+        let mut shows_all = true;
+        match follow(fs, log, &gone, Some(&self.reached), Sequence::MAX, &mut |_| {
+            shows_all = false;
+            Ok(())
+        }) {
+            Ok(_) => Ok(shows_all),
+            Err(RecoverError::NoMatchingPosition) => Ok(false),
+            Err(RecoverError::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Files of the log that the other store does not have any more.
+    fn gone_with(&self, given_up: &GivenUp) -> Vec<LogFileId> {
+        let all = self.given_up.iter().map(|(_, given_up)| given_up).chain([given_up]);
+        all.flat_map(|given_up| &given_up.files).filter_map(|name| log_of(name)).collect()
     }
 
     fn publish(&mut self, batch: RecoveredBatch) -> Result<()> {

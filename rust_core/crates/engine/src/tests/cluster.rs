@@ -11,7 +11,7 @@ use orcas_cluster::{Appender, Applied, Copy, Queue, SharedFiles};
 use orcas_fs::GivenUp;
 use orcas_fs::real::RealFileSystem;
 use orcas_fs_testing::SimRng;
-use orcas_record::Bucket;
+use orcas_record::{Bucket, Durability};
 
 use super::standby::{change, shown};
 use super::support::{Store, environment};
@@ -157,6 +157,30 @@ fn nodes_show_what_was_acknowledged_and_take_over() {
         nodes[owner].store.close();
         check_files(&mut nodes, owner, &log, &bucket);
     }
+}
+
+#[test]
+fn a_follower_knows_whether_it_shows_all_that_was_acknowledged() {
+    let log = Arc::new(Log::default());
+    let mut nodes = [Node::new(), Node::new(), Node::new()];
+    nodes[2].store.change(|options| options.durability = Durability::Interval);
+    let shows_all = |node: &Node| node.standby.as_ref().unwrap().shows_all().unwrap();
+    nodes[0].own(&log);
+    let bucket = nodes[0].store.bucket("b");
+    nodes[1].follow(&log);
+    nodes[2].follow(&log);
+    assert!(shows_all(&nodes[1]));
+    // Where it is the same, the owner may have acknowledged more.
+    assert!(!shows_all(&nodes[2]));
+    nodes[0].store.put(&bucket, "k", b"body").unwrap();
+    let before = nodes[0].store.handle().published_sequence() - 1;
+    let removed = nodes[1].apply(&log);
+    assert!(!shows_all(&nodes[1]));
+    nodes[1].standby.as_mut().unwrap().follow(removed, before).unwrap();
+    assert!(!shows_all(&nodes[1]));
+    nodes[1].follow(&log);
+    assert!(shows_all(&nodes[1]));
+    nodes[0].store.close();
 }
 
 /// Every node has the same store in the end, and its index is that which the log makes.

@@ -12,10 +12,11 @@ use http::{HeaderName, HeaderValue, Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use rustls::crypto::ring;
+use tokio::time::timeout;
 
 use crate::answer::{AnswerBody, Content};
 use crate::elsewhere::owner::{Place, Remote};
-use crate::elsewhere::reads::{Index, Wanted};
+use crate::elsewhere::reads::{Index, PATIENCE, Wanted};
 use crate::exchange::Exchange;
 use crate::head::Head;
 use crate::receiving::Receiving;
@@ -41,7 +42,11 @@ impl Exchange {
         }
         let ask = |number| async move {
             match place {
-                Place::At(remote) => self.ask_for_index(remote).await.map(Wanted::Index),
+                // Without an answer, the log may say what was acknowledged.
+                Place::At(remote) => match timeout(PATIENCE, self.ask_for_index(remote)).await {
+                    Ok(Some(index)) => Some(Wanted::Index(index)),
+                    _ => Some(Wanted::End(number)),
+                },
                 Place::Nobody => Some(Wanted::End(number)),
                 Place::Here => None,
             }

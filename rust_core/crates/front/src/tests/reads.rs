@@ -189,6 +189,22 @@ fn an_owner_whose_time_is_over_says_nothing() {
 }
 
 #[test]
+fn without_an_answer_of_the_owner_the_log_is_read() {
+    let pair = Pair::new();
+    pair.show(pair.index());
+    pair.owner.front.serve_for(Duration::ZERO);
+    for is_shown in [true, false] {
+        let answer = pair.get_while(|wanted| {
+            let Wanted::End(number) = wanted else { panic!("{wanted:?}") };
+            pair.reads.show(Shown { ended: (number, is_shown), ..Shown::default() });
+        });
+        assert_eq!(answer.status, if is_shown { 200 } else { 503 });
+    }
+    assert_eq!(pair.count(), 1);
+    assert_eq!(pair.node.ask("PUT", "/bucket/k", "", &[], b"").status, 503);
+}
+
+#[test]
 fn without_an_owner_everything_in_the_log_is_read() {
     let pair = Pair::new();
     pair.show(pair.index());

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.conftest import LEASE_SECONDS, ROOT, Bucket, Cluster, Node, once
-from tests.cluster.test_nodes import role
+from tests.cluster.test_nodes import metrics_of, role
 from tests.console.visitors import Visitor
 from tests.fixtures.commands import command, document, ran
 from tests.fixtures.waiting import wait_until
@@ -53,11 +53,25 @@ def test_a_node_shows_itself_and_names_the_owner(cluster: Cluster) -> None:
     # They are processes of their own: nothing was passed on.
     assert owner["since"] != follower["since"] or owner["memory"] != follower["memory"]
     assert follower["cluster"]["node"] == second.status()["node"] != owner["cluster"]["node"]
-    assert follower["cluster"]["owner"] == {"node": owner["cluster"]["node"], "url": first.url}
+    known = follower["cluster"]["owner"]
+    assert (known["node"], known["url"]) == (owner["cluster"]["node"], first.url)
     said = command("status", "--data", second.directory, **OF_NODES)
     assert f"follower {follower['cluster']['node']} of a cluster" in said
     assert f"{owner['cluster']['node']} at {first.url}" in said
     assert "standby" not in said
+
+
+def test_scores_are_those_of_the_node_and_of_the_owner(cluster: Cluster) -> None:
+    nodes = cluster.add(), cluster.add()
+    first, second = (node.status() for node in nodes)
+    assert first["owner"]["score"] == first["score"]
+    assert 0 <= second["owner"]["score"] <= 1
+    for node, tells_owners in zip(nodes, (False, True), strict=True):
+        lines = command("cluster", "status", "--endpoint", node.url, **KEYS).splitlines()
+        (line,) = [line for line in lines if line.startswith("score ")]
+        assert float(line.split()[1].rstrip(";")) >= 0
+        assert ("; of the owner " in line) == tells_owners
+        assert 0 <= float(metrics_of(node)["orcas_cluster_score"]) <= 1
 
 
 def test_stop_ends_the_node_that_is_asked(cluster: Cluster) -> None:

@@ -163,16 +163,18 @@ class Member:
         owner, mark = self._owner, read_mark(self._directory)
         # An owner reads nothing of the log, but its mark is in front of what it has read before.
         position = max(self._next, mark["next"] if mark is not None else 0)
+        score = round(self.measured.score(), 2)
+        known = None if owner is None or owner.released else owner
         return {
             "node": self.name,
             "url": self._settings.cluster_url,
             "log": self.log,
             "role": "owner" if self.owns else "follower",
-            "owner": None if owner is None or owner.released else {"node": owner.name, "url": owner.url},
+            "owner": known and {"node": known.name, "url": known.url, "score": score if self.owns else known.score},
             "term": self._term,
             "next": position,
             "mark": mark,
-            "score": round(self.measured.score(), 2),
+            "score": score,
             "silent_sec": 0.0 if self.owns else round(time.monotonic() - self._heard, 1),
             "error": self._error,
         }

@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 def numbers_of(member: Member) -> NodeNumbers:
     """What the metrics say of a node. Blocks: it reads the mark."""
     found = member.status()
-    return NodeNumbers(found["role"] == "owner", found["term"], found["next"], found["silent_sec"])
+    return NodeNumbers(found["role"] == "owner", found["term"], found["next"], found["silent_sec"], found["score"])

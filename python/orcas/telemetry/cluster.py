@@ -11,6 +11,7 @@ OWNER: Final = "orcas_cluster_owner"
 TERM: Final = "orcas_cluster_term"
 POSITION: Final = "orcas_cluster_position"
 SILENT: Final = "orcas_cluster_silent_seconds"
+SCORE: Final = "orcas_cluster_score"
 PASSED: Final = "orcas_cluster_passed_requests"
 READS: Final = "orcas_cluster_reads"
 # What can come of a request that is for another node.
@@ -33,6 +34,13 @@ FAMILIES: Final[list[tuple[str, str, str, list[str], str]]] = [
         "Of a follower of a cluster: for how long the log has had no word from an owner, or could not be read.",
     ),
     (
+        SCORE,
+        "gauge",
+        "",
+        [],
+        "Of a node of a cluster: how well it suits as the owner, from 0 to 1, by its load and its way to the log.",
+    ),
+    (
         PASSED,
         "counter",
         "",
@@ -53,6 +61,7 @@ class NodeNumbers:
     term: int
     position: int
     silent_sec: float
+    score: float
 
 
 def with_cluster(page: str, numbers: NodeNumbers, passed: Mapping[str, int], *, openmetrics: bool) -> str:
@@ -68,6 +77,7 @@ def _lines(numbers: NodeNumbers, passed: Mapping[str, int], *, openmetrics: bool
         TERM: str(numbers.term),
         POSITION: str(numbers.position),
         SILENT: f"{numbers.silent_sec:.3f}",
+        SCORE: f"{numbers.score:.2f}",
         READS: str(passed.get("read", 0)),
     }
     for family, kind, _, _, meaning in FAMILIES:

@@ -126,6 +126,7 @@ def test_commands_say_that_there_is_no_owner(
     word: str, found: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = {"node": "a", "url": URL, "role": "follower", "log": "s3://a/b", "term": 1, "next": 2, "silent_sec": 0.1}
+    shown["score"] = 0.9
     session = SimpleNamespace(admin=lambda *_: shown | found, close=lambda: None)
     monkeypatch.setattr("orcas.cli.server.cluster._session", lambda *_: session)
     done = ran(child_environment(), str(tmp_path), "cluster", word)

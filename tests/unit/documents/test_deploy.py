@@ -40,6 +40,7 @@ NOT_SHOWN: Final = {
     "orcas_cluster_term": "likewise",
     "orcas_cluster_position": "likewise",
     "orcas_cluster_silent_seconds": "likewise; it is near zero unless the first alert is near",
+    "orcas_cluster_score": "`orcas cluster status` says the same, with that of the owner",
     "orcas_cluster_reads": "few servers are nodes",
     "orcas_cluster_passed_requests": "few servers are nodes; what fails on the way is among the errors of clients",
     "orcas_lockouts": "the log says which address it is, and there is an alert on wrong signatures",

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as older_fam
 from orcas.cluster.numbers import numbers_of
 from orcas.telemetry.cluster import FAMILIES, NodeNumbers, with_cluster
 
-NUMBERS = NodeNumbers(owns=False, term=3, position=41, silent_sec=0.25)
+NUMBERS = NodeNumbers(owns=False, term=3, position=41, silent_sec=0.25, score=0.87)
 
 
 def test_a_page_has_them_in_both_formats() -> None:
@@ -24,7 +24,8 @@ def test_a_page_has_them_in_both_formats() -> None:
     counted = {("orcas_cluster_passed_requests_total", result): 0 for result in ("refused", "repeated")}
     assert samples == counted | {
         ("orcas_cluster_owner",): 0, ("orcas_cluster_term",): 3, ("orcas_cluster_position",): 41,
-        ("orcas_cluster_silent_seconds",): 0.25, ("orcas_cluster_passed_requests_total", "answered"): 5,
+        ("orcas_cluster_silent_seconds",): 0.25, ("orcas_cluster_score",): 0.87,
+        ("orcas_cluster_passed_requests_total", "answered"): 5,
         ("orcas_cluster_passed_requests_total", "lost"): 1, ("orcas_cluster_reads_total",): 7,
     }  # fmt: skip
     older = with_cluster("", NUMBERS, passed, openmetrics=False)
@@ -34,6 +35,6 @@ def test_a_page_has_them_in_both_formats() -> None:
 
 @pytest.mark.parametrize("role", ["follower", "owner"])
 def test_the_numbers_are_those_of_the_status(role: str) -> None:
-    status = {"role": role, "mark": None, "next": 7, "term": 2, "silent_sec": 1.5}
+    status = {"role": role, "mark": None, "next": 7, "term": 2, "silent_sec": 1.5, "score": 0.9}
     member: Any = SimpleNamespace(status=lambda: status)
-    assert numbers_of(member) == NodeNumbers(role == "owner", 2, 7, 1.5)
+    assert numbers_of(member) == NodeNumbers(role == "owner", 2, 7, 1.5, 0.9)

@@ -37,6 +37,9 @@ def add_to(app: typer.Typer) -> None:
 def status(where: Where) -> None:
     """Show this node, its role, and the node that owns the log.
 
+    The score says how well a node suits as the owner, from 0 to 1. It is that of the node itself and that of the owner; the
+    scores of other nodes it does not know.
+
     Exit code 1: no node owns the log, or this one cannot follow it.
 
     Example:
@@ -57,10 +60,14 @@ def status(where: Where) -> None:
 
 def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
     owner = found["owner"]
+    # Earlier nodes do not tell the score of the owner.
+    known = None if owner is None else owner.get("score")
+    of_owner = "" if known is None or found["role"] == "owner" else f"; of the owner {known}"
     return [
         ("node", f"{found['node']} at {found['url']}"),
         ("role", found["role"]),
         ("owner", "none" if owner is None else f"{owner['node']} at {owner['url']}"),
+        ("score", f"{found['score']}{of_owner}"),
         ("log", found["log"]),
         ("term", str(found["term"])),
         ("entries", str(found["next"])),

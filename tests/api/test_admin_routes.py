@@ -155,7 +155,11 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("POST", "/cluster/move"): Row(
         order={"to": "0123abcd"}, optional=("to",), wrong=(("to", ["", "0123abc", "0123ABCD", "0123abcd\n"]),), status=409
     ),
-    ("POST", "/cluster/check"): Row(order={"read_content": True}, optional=("read_content",), status=409),
+    ("POST", "/cluster/check"): Row(
+        order={"read_content": True, "threads": 1, "bytes_per_sec": 0},
+        optional=("read_content", "threads", "bytes_per_sec"),
+        status=409,
+    ),
     ("GET", "/cluster/files"): Row(queries=("position=00", "position=" + "g" * 112), status=409),
     ("GET", "/cluster/jobs/{name}"): Row({"name": "job"}),
     ("DELETE", "/cluster/jobs/{name}"): Row({"name": "job"}),

@@ -92,7 +92,7 @@ def test_a_node_that_can_neither_answer_nor_pass_on_is_not_ready(tmp_path: Path)
                 stack.callback(node.kill)
                 assert health(node, "ready") == (200, {"status": "ok", "writable": True, "durability": "sync"})
                 assert health(node, "writable")[0] == 200
-            assert "requests" in command("tasks", "run", "log-store", "--endpoint", nodes[1].url, **KEYS)
+            assert "requests" in command("tasks", "run", "log-store", "--endpoint", nodes[0].url, **KEYS)
         # The store of the log is gone.
         assert wait_until(lambda: {health(node, "ready")[0] for node in nodes} == {503}, 10 * LEASE_SECONDS)
         owner, follower = (health(node, "ready")[1] for node in nodes)
@@ -165,6 +165,28 @@ def test_a_copy_that_was_changed_on_the_disk_of_a_node_is_found(cluster: Cluster
     assert "damaged" in lines[1]
     # Without content, the log and the small files are compared alone.
     assert "damaged" not in command("cluster", "verify", "--no-content", *nodes, **KEYS)
+
+
+def test_a_node_checks_its_own_files_and_names_the_owner_for_tasks(cluster: Cluster) -> None:
+    first, second = cluster.add(), cluster.add()
+    client = second.client()
+    client.create_bucket(Bucket="photos")
+    client.put_object(Bucket="photos", Key="k", Body=os.urandom(200_000))
+    assert client.get_object(Bucket="photos", Key="k")["ContentLength"] == 200_000
+    (pack,) = (second.directory / "chunks").iterdir()
+    content = bytearray(pack.read_bytes())
+    at = max(range(0, len(content) - 64, 4096), key=lambda start: len(set(content[start : start + 64])))
+    with pack.open("r+b") as file:
+        file.seek(at + 32)
+        file.write(bytes(each ^ 1 for each in content[at + 32 : at + 40]))
+    for words in (("fsck",), ("scrub", "--now")):
+        assert "photos/k" in command(*words, "--endpoint", second.url, code=1, **KEYS)
+        assert "photos/k" in command(*words, "--data", second.directory, code=1, **OF_NODES)
+        command(*words, "--endpoint", first.url, **KEYS)
+    for line in (("scrub",), ("tasks", "list"), ("tasks", "run", "lifecycle")):
+        said = command(*line, "--endpoint", second.url, code=69, **KEYS)
+        assert f"and runs no tasks: ask the one that does (--endpoint {first.url})" in said
+        command(*line, "--endpoint", first.url, **KEYS)
 
 
 def test_nodes_are_upgraded_one_after_the_other(cluster: Cluster) -> None:

@@ -28,7 +28,7 @@ from orcas.admin.routes.access import add_access
 from orcas.admin.routes.audit import add_audit
 from orcas.admin.routes.identities import add_identities
 from orcas.admin.routes.keys import add_keys
-from orcas.admin.routes.orders import Name, Order
+from orcas.admin.routes.orders import CheckBody, Name, Order
 from orcas.admin.routes.origins import add_origins
 from orcas.admin.routes.quotas import add_quotas
 from orcas.admin.routes.replication import add_replication
@@ -55,14 +55,6 @@ _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     503: {"description": "The store, or what is requested, is not available now"},
 }
 _CODES: Final = {400: "InvalidRequest", 404: "NotFound", 405: "MethodNotAllowed"}
-
-
-class CheckBody(Order):
-    """How a check is done. `bytes_per_sec` 0 sets no bound."""
-
-    read_content: bool = True
-    threads: int = Field(default=2, ge=1, le=64)
-    bytes_per_sec: int = Field(default=0, ge=0, le=1 << 40)
 
 
 class CompactBody(Order):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Body, FastAPI, Query
 from pydantic import Field
 
-from orcas.admin.routes.orders import Order
+from orcas.admin.routes.orders import CheckBody, Order
 from orcas.cluster.small import digests
 from orcas.engine import Refusal, named_in_packs
 
@@ -23,12 +23,6 @@ class Handover(Order):
     """To whom the log goes: the name of a node; without one, whoever is the first."""
 
     to: str | None = Field(default=None, pattern="^[0-9a-f]{8}$")
-
-
-class NodeCheck(Order):
-    """How a node checks its files."""
-
-    read_content: bool = True
 
 
 def add_cluster(
@@ -57,11 +51,11 @@ def add_cluster(
         return found.status()
 
     @app.post("/cluster/check", status_code=202, responses={409: {"description": "This is no node of a cluster"}})
-    def check(order: Annotated[NodeCheck | None, Body()] = None) -> dict[str, Any]:
+    def check(order: Annotated[CheckBody | None, Body()] = None) -> dict[str, Any]:
         """Begin a job on this node: a check of its files, with the `position` at which its copy of the log ends, if it is
         whole."""
-        directory, content = here().directory, (order or NodeCheck()).read_content
-        work = tools().check(read_content=content, threads=2, bytes_per_sec=0)
+        directory = here().directory
+        work = tools().check(**(order or CheckBody()).model_dump())
 
         def run() -> dict[str, Any]:
             report = work.run()

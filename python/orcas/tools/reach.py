@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from orcas.control.files import NODE_FOLDER, InUseError, NoStoreError, is_locked
 from orcas.control.files.address import read_address, running_at
@@ -17,7 +17,7 @@ from orcas.control.sealing import SealedError, Sealer
 from orcas.errors import ConfigurationError, UnavailableError
 from orcas.settings.clients import client_variables
 from orcas.settings.config import Settings
-from orcas.tools.session import HttpTransport, Session, transport_of
+from orcas.tools.session import HttpTransport, RefusedError, Session, transport_of
 
 # How long a node of a cluster may take to open its store in another role.
 _ROLE_SECONDS: Final = 10.0
@@ -71,6 +71,33 @@ def reached(settings: Settings, endpoint: str | None = None, *, keyring_required
             except InUseError:
                 session = through_server(settings)
         yield stack.enter_context(contextlib.closing(session))
+
+
+def follower(session: Session) -> dict[str, Any] | None:
+    """The node that `session` reaches, as it sees itself, if that is one of a cluster and another one owns its log."""
+    if not session.is_remote:
+        return None
+    # Who may not ask that asks as of any server.
+    with contextlib.suppress(RefusedError):
+        node: dict[str, Any] | None = session.admin("GET", "about").get("cluster")
+        return None if node is None or node["role"] == "owner" else node
+    return None
+
+
+def check_tasks(session: Session) -> None:
+    """Whether the server runs the tasks that it tells of: a follower passes the question on.
+
+    Raises:
+        UnavailableError: it is a node of a cluster that does not own the log.
+    """
+    node = follower(session)
+    if node is not None:
+        owner = node["owner"]
+        where = "none at present" if owner is None else f"--endpoint {owner['url']}"
+        raise UnavailableError(
+            f"The node {node['node']} does not own the log of its cluster and runs no tasks: "
+            f"ask the one that does ({where})."
+        )
 
 
 def has_server(settings: Settings) -> bool:

@@ -350,6 +350,7 @@ ELSEWHERE: Final = {
     },
     "tests/cluster/test_operators.py": {
         "The node in … does not own the log": "back up on the node that does",
+        "The node … does not own the log of its cluster and runs": "and runs no tasks: ask the one that does",
     },
     "tests/unit/cluster/test_promises.py": {
         "The log of the cluster, …, is not safe": "is not safe in its bucket",

@@ -1,4 +1,4 @@
-"""The base of the bodies of requests to the admin API. Must not know what is done with them."""
+"""The base of the bodies of requests to the admin API, and those of several routes. Must not know what is done with them."""
 
 from __future__ import annotations
 
@@ -16,3 +16,11 @@ class Order(BaseModel):
     """A body whose values are of the types of JSON as they stand: `"1"` and `true` are no numbers, `1` is no truth."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class CheckBody(Order):
+    """How a check is done. `bytes_per_sec` 0 sets no bound."""
+
+    read_content: bool = True
+    threads: int = Field(default=2, ge=1, le=64)
+    bytes_per_sec: int = Field(default=0, ge=0, le=1 << 40)

@@ -9,9 +9,9 @@ import typer
 
 from orcas.cli.options import Commands, Where
 from orcas.cli.output import print_json, print_table, say, show_tasks, waiting
-from orcas.cli.store.upkeep import ask, opened
+from orcas.cli.store.upkeep import opened
 
-tasks_app = Commands(help="Periodic tasks: list them, or run one now.")
+tasks_app = Commands(help="Periodic tasks of a server, or of the node that owns the log: list them, or run one now.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a task, as in `orcas tasks list`.")]
 
@@ -24,7 +24,11 @@ def list_tasks(*, where: Where) -> None:
 
         orcas tasks list
     """
-    found = ask(where, "GET", "tasks")
+    from orcas.tools.reach import check_tasks
+
+    with opened(where) as session:
+        check_tasks(session)
+        found = session.admin("GET", "tasks")
     if where.as_json:
         print_json(found)
         return
@@ -44,9 +48,11 @@ def run(name: Name, *, where: Where) -> None:
 
         orcas tasks run lifecycle
     """
+    from orcas.tools.reach import check_tasks
     from orcas.tools.work import run_job
 
     with opened(where) as session, waiting(shown=not where.as_json) as advance:
+        check_tasks(session)
         done = run_job(session, f"task {name}", lambda _: advance(name), path=f"tasks/{quote(name, safe='')}")
     if where.as_json:
         print_json(done)

@@ -220,7 +220,8 @@ def fsck(
     If damage keeps a store from starting, `orcas fsck --repair --accept-loss` makes it start again: everything readable
     is kept, everything given up is listed, and the damaged files are kept under other names.
 
-    A stopped store is checked without opening it. A running store is checked while it serves requests.
+    A stopped store is checked without opening it. A running store is checked while it serves requests, and a node of a
+    cluster checks its own files.
 
     With the master key in the settings, the tags of encrypted content are verified, too.
 
@@ -243,11 +244,13 @@ def scrub(
 ) -> None:
     """Show the progress of the background scrub, which rereads the whole store continuously to find damage early.
 
+    In a cluster, the scrub is a task of the node that owns the log. With --now, the node that is asked checks its own files.
+
     Example:
 
         orcas scrub
     """
-    from orcas.tools.reach import reached
+    from orcas.tools.reach import check_tasks, reached
 
     settings = settings_of(where.data)
     if now:
@@ -257,6 +260,7 @@ def scrub(
         show_report(report, as_json=where.as_json)
         return
     with reached(settings, where.endpoint) as session:
+        check_tasks(session)
         state = session.admin("GET", "scrub")
     if where.as_json:
         print_json(state)
@@ -292,7 +296,7 @@ def _check(
     from orcas.control.files import InUseError
     from orcas.errors import UsageError
     from orcas.tools.check import check_stopped
-    from orcas.tools.reach import remote, through_server
+    from orcas.tools.reach import follower, remote, through_server
     from orcas.tools.work import run_job
 
     if accept_loss and not repair:
@@ -312,7 +316,9 @@ def _check(
         advance(state["phase"], state["done_bytes"], state["total_bytes"])
 
     with contextlib.closing(session):
-        return run_job(session, "check", watch, {**options})
+        # Otherwise the owner of the log would check its own files in place of this node.
+        routes = {} if follower(session) is None else {"path": "cluster/check", "jobs": "cluster/jobs"}
+        return run_job(session, "check", watch, {**options}, **routes)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -21,6 +21,7 @@ const NONE: Bounds = Bounds {
     failovers: 0,
     strays: 0,
     follows: 0,
+    reads: 0,
     truncations: 0,
     renewals: 0,
 };
@@ -38,6 +39,9 @@ fn every_promise_is_kept() {
         (2, Bounds { writes: 1, takes: 1, truncations: 2, ..NONE }),
         (2, Bounds { writes: 1, takes: 1, renewals: 2, timeouts: 1, ..NONE }),
         (2, Bounds { writes: 1, truncations: 2, renewals: 1, timeouts: 1, ..NONE }),
+        (2, Bounds { writes: 2, reads: 2, takes: 1, timeouts: 1, ..NONE }),
+        (2, Bounds { writes: 1, reads: 2, warnings: 1, failovers: 1, strays: 1, ..NONE }),
+        (2, Bounds { writes: 2, reads: 1, truncations: 2, ..NONE }),
     ];
     let large = [
         (3, Bounds { writes: 2, takes: 2, timeouts: 2, crashes: 1, ..NONE }),
@@ -47,6 +51,7 @@ fn every_promise_is_kept() {
         (3, Bounds { writes: 2, takes: 1, truncations: 1, follows: 1, crashes: 1, ..NONE }),
         (2, Bounds { writes: 1, takes: 2, truncations: 1, renewals: 2, timeouts: 1, ..NONE }),
         (2, Bounds { writes: 1, takes: 1, renewals: 2, warnings: 1, failovers: 1, ..NONE }),
+        (3, Bounds { writes: 2, takes: 1, reads: 1, crashes: 1, ..NONE }),
     ];
     let (mut all, mut reached) = (0, BTreeSet::new());
     for (nodes, bounds) in small.into_iter().chain(large.into_iter().filter(|_| share == 1)) {
@@ -113,8 +118,15 @@ fn every_mistake_is_noticed() {
             Bounds { writes: 2, truncations: 3, timeouts: 1, ..NONE },
             "a head names only snapshots that are there",
         ),
+        (
+            Mistake::FormerOwnerTells,
+            Bounds { writes: 1, takes: 1, reads: 1, ..NONE },
+            "a copy at the end has every acknowledged write",
+        ),
     ] {
-        let found = explore(&Protocol { nodes: 2, bounds, mistake: Some(mistake) });
+        // Two owners, and a third node that asks the wrong one.
+        let nodes = if mistake == Mistake::FormerOwnerTells { 3 } else { 2 };
+        let found = explore(&Protocol { nodes, bounds, mistake: Some(mistake) });
         assert!(found.broken.contains_key(promise), "{mistake:?} breaks {:?} in {} states", found.broken, found.states);
     }
 }

@@ -31,6 +31,8 @@ pub enum Mistake {
     RemovedBeforehand,
     /// A change that was repeated may arrive again after the next one.
     ChangeNotNumbered,
+    /// An owner still says where the log ends when a later one has acknowledged writes.
+    FormerOwnerTells,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -48,6 +50,8 @@ pub struct Bounds {
     pub strays: u8,
     /// Times that a node that is not the owner reads up to the end.
     pub follows: u8,
+    /// Times that it reads up to where the owner says that the log ends.
+    pub reads: u8,
     /// Snapshots, each with the floor that it allows.
     pub truncations: u8,
     /// Changes of the head that leave it as it is.
@@ -337,6 +341,8 @@ pub enum Action {
     Write(u8),
     Take(u8),
     Follow(u8),
+    /// The second one says where the log ends.
+    ReadTo(u8, u8),
     Truncate(u8),
     Renew(u8),
     Crash(u8),
@@ -380,6 +386,18 @@ impl State {
                 self.flights.push(Flight { to: None, statement, checked: false });
             }
         }));
+    }
+
+    /// Where the log ends, as owners say that still answer reads: the lease of a former one is over when the next one
+    /// acknowledges its first write.
+    fn told_ends(&self, mistake: Option<Mistake>) -> impl Iterator<Item = (u8, Cursor)> {
+        self.nodes.iter().filter_map(move |node| match node.role {
+            Role::Owner { term, .. } => {
+                let answers = self.acknowledged.values().all(|acknowledged| *acknowledged <= term);
+                (answers || mistake == Some(Mistake::FormerOwnerTells)).then_some((node.number, node.cursor))
+            }
+            _ => None,
+        })
     }
 
     fn renew(&mut self, number: u8) {
@@ -532,6 +550,9 @@ impl Model for Protocol {
             if !is_owner && is_idle && state.left.follows > 0 {
                 actions.push(Action::Follow(node.number));
             }
+            if !is_owner && is_idle && state.left.reads > 0 {
+                actions.extend(state.told_ends(self.mistake).map(|(owner, _)| Action::ReadTo(node.number, owner)));
+            }
             if state.left.crashes > 0 && node.role != Role::Follower {
                 actions.push(Action::Crash(node.number));
             }
@@ -589,6 +610,19 @@ impl Model for Protocol {
                 let acknowledged = state.acknowledged.keys().copied().collect();
                 node.role = Role::Following { follow: Follow::new(node.cursor), acknowledged };
                 next.ask(number);
+            }
+            Action::ReadTo(number, owner) => {
+                next.left.reads -= 1;
+                let end = state.nodes[usize::from(owner)].cursor;
+                let node = &mut next.nodes[usize::from(number)];
+                let acknowledged: Vec<u8> = state.acknowledged.keys().copied().collect();
+                let mut follow = Follow::new(node.cursor);
+                if follow.read_to(end) {
+                    node.role = Role::Following { follow, acknowledged };
+                    next.ask(number);
+                } else {
+                    node.end(&acknowledged);
+                }
             }
             Action::Truncate(number) => {
                 next.left.truncations -= 1;

@@ -84,6 +84,8 @@ class Caller:
     context: Mapping[str, list[str]] = field(default_factory=dict)
     # The ARN and the access key of who has told the operator to.
     actor: tuple[str, str] | None = None
+    # What the server says of a session that it wants for itself, as of `Claims`. No request has it.
+    alias: tuple[str, str] | None = None
 
     @property
     def arn(self) -> str:

@@ -148,6 +148,7 @@ class Identities:
         certificate: ClientCertificate | None = None,
         service: str | None = None,
         actor: tuple[str, str] | None = None,
+        alias: tuple[str, str] | None = None,
     ) -> Answer:
         """The answer of an action of IAM or STS.
 
@@ -155,7 +156,7 @@ class Identities:
         canonical id; without that, of the first account. `context`: keys of conditions that the request fills. `token`: that
         of the session whose credentials have signed. `web` or `certificate`: who calls, where nobody has signed.
         `service`: the one that the request is for; either, if the operator calls. `actor`: the ARN and the access key of who
-        has told the operator to, for the audit log.
+        has told the operator to, for the audit log. `alias`: of a session of `GetFederationToken`, as of its claims.
 
         Raises:
             IamError: it is refused, and nothing was changed.
@@ -180,7 +181,7 @@ class Identities:
                     caller = await self._in_session(records, (access_key, token), context or {}, service)
                 else:
                     caller = await self._caller(records, access_key, account, context or {})
-                caller = dataclasses.replace(caller, actor=actor)
+                caller = dataclasses.replace(caller, actor=actor, alias=alias)
                 operator = access_key is None and web is None and certificate is None
                 return await self._perform(records, caller, name, given, operator=operator)
 

@@ -25,8 +25,10 @@ impl RequestContext<'_> {
         let permissions = self.operation.spec().permissions;
         let of_target = |it: &&Permission| it.part.is_none() && it.subject != Subject::Source;
         if let (None, Some(header)) = (&self.source, self.operation.spec().source) {
-            match CopySource::of_request(header, self.target_bucket()?, self.headers()) {
-                Ok(source) => self.source = Some(source),
+            // A rename may name the bucket too, as its sender knows it.
+            let bucket = self.requester.shown(self.target_bucket()?);
+            match CopySource::of_request(header, bucket, self.headers()) {
+                Ok(source) => self.source = Some(self.requester.resolve_source(source)),
                 // Who may write to the target is told first if there is none.
                 Err(error) => {
                     self.authorize_each(permissions.iter().filter(of_target), identities)?;

@@ -117,6 +117,7 @@ impl Gateway {
         }
         let host = head.headers.get("host").unwrap_or_default();
         let target = Target::parse(below(head.path, ingress.mount_length), host, &access.options.domains)?;
+        let target = requester.resolve(target);
         let operation = *resolved.operation.insert(resolve(head.method, &target, &query, &head.headers)?);
         let sender = Sender { requester, how: authenticated.how, payload: &authenticated.payload };
         let handler = implemented(operation);

@@ -202,7 +202,7 @@ impl Address {
             (Some(_), Some(_)) => Authentication::Presigned,
             (Some(_), None) => Authentication::PresignedVersionTwo,
         };
-        let target = Target::Object { bucket: self.bucket.clone(), key, hosted: false };
+        let target = requester.resolve(Target::Object { bucket: self.bucket.clone(), key, hosted: false });
         let head = RequestHead { method: b"POST", path: &self.path, query: b"", headers: Headers::new(&[]) };
         let sender = Sender { requester, how, payload: &PayloadMode::Unsigned };
         let asked = (Operation::PostObject, &target, Query::default());

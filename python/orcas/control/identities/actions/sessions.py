@@ -145,7 +145,7 @@ async def get_federation_token(call: Call) -> Answer:
     user_id = f"{call.account.number}:{name}"
     credentials, share = await _issue(
         call, min(seconds, _MOST_OF_ROOT) if of_root else seconds, **own, arn=arn, user_id=user_id, tags=tags,
-        transitive=[], policies=policies or [], document=document,
+        transitive=[], policies=policies or [], document=document, alias=call.caller.alias,
     )  # fmt: skip
     user = {"FederatedUserId": user_id, "Arn": arn}
     return {"Credentials": credentials, "FederatedUser": user, "PackedPolicySize": share}

@@ -64,6 +64,8 @@ class Claims:
     name: str | None
     # ARNs and access keys of those who have asked for it, and for what they have asked with: their limits count.
     limited: list[str] = field(default_factory=list)
+    # The name of a bucket, and another bucket that it leads to in this session.
+    alias: tuple[str, str] | None = None
 
 
 class Secrets(Protocol):
@@ -154,7 +156,12 @@ class SessionKeys:
     async def seal(self, claims: Claims) -> str:
         """The token of a session."""
         name, key = await self._newest()
-        sealed = seal_message(key, _BOUND, json.dumps(asdict(claims), separators=(",", ":")).encode())
+        said = asdict(claims)
+        # Nodes of an older version know no aliases.
+        alias = said.pop("alias")
+        if alias is not None:
+            said["alias"] = {"name": alias[0], "bucket": alias[1]}
+        sealed = seal_message(key, _BOUND, json.dumps(said, separators=(",", ":")).encode())
         return base64.b64encode(_VERSION + name + sealed).decode()
 
     async def open(self, token: str) -> Claims | None:
@@ -169,4 +176,6 @@ class SessionKeys:
         if opened is None:
             return None
         found: dict[str, Any] = json.loads(opened)
+        # Only requests to objects need it.
+        found.pop("alias", None)
         return Claims(**{**found, "tags": [(name, value) for name, value in found["tags"]]})

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::bounds::rates::{Limit, Rates};
 use crate::policies::compile;
-use crate::senders::tokens::Tokens;
+use crate::senders::tokens::{Alias, Tokens};
 use orcas_access::{Kind, Policy, PolicyKind, Principal};
 use orcas_http::parse_hex;
+use orcas_s3::Target;
+use orcas_s3::target::CopySource;
 use orcas_seal::Secret;
 use orcas_sigv4::Credential;
 
@@ -79,17 +81,43 @@ pub struct Requester {
     pub session: Option<Vec<Arc<Policy>>>,
     /// How much the key and the identity may ask for.
     pub limits: Option<Box<[Arc<Limit>]>>,
+    /// Another bucket that it reaches under a name.
+    pub alias: Option<Box<Alias>>,
 }
 
 impl Requester {
     pub(crate) fn new(owner: String, access_key: String, is_root: bool, identity: Arc<Identity>) -> Self {
         let id = parse_hex(owner.as_bytes()).unwrap_or_default();
-        Self { owner, id, access_key, is_root, identity, session: None, limits: None }
+        Self { owner, id, access_key, is_root, identity, session: None, limits: None, alias: None }
     }
 
     /// Whether the request has no signature.
     pub fn is_anonymous(&self) -> bool {
         self.access_key.is_empty()
+    }
+
+    /// What an address leads to. Nothing is decided by the address itself.
+    #[inline]
+    pub fn resolve(&self, mut target: Target) -> Target {
+        if let Some(alias) = &self.alias
+            && let Some(bucket) = target.bucket_mut().filter(|bucket| **bucket == alias.name)
+        {
+            bucket.clone_from(&alias.bucket);
+        }
+        target
+    }
+
+    /// The same for the source of a copy or a move.
+    pub fn resolve_source(&self, mut source: CopySource) -> CopySource {
+        if let Some(alias) = self.alias.as_ref().filter(|alias| alias.name == source.bucket) {
+            source.bucket.clone_from(&alias.bucket);
+        }
+        source
+    }
+
+    /// The name under which it knows a bucket.
+    pub fn shown<'a>(&'a self, bucket: &'a str) -> &'a str {
+        self.alias.as_ref().filter(|alias| alias.bucket == bucket).map_or(bucket, |alias| &alias.name)
     }
 
     /// The name in logs: that of the root user of an account is the canonical id, that of others their ARN.

@@ -75,7 +75,7 @@ impl Identities {
         Some(Session {
             access_key: claims.access_key,
             credential: Credential { secret: claims.secret.into_bytes().into(), generation: GENERATION },
-            requester: Arc::new(Requester { session, limits, ..requester }),
+            requester: Arc::new(Requester { session, limits, alias: claims.alias.map(Box::new), ..requester }),
             ends_ms: claims.ends_ms,
         })
     }
@@ -108,6 +108,8 @@ mod tests {
     use crate::senders::identities::IdentityTables;
     use crate::senders::tokens::{BOUND, VERSION};
     use orcas_checksum::base64_encode;
+    use orcas_s3::Target;
+    use orcas_s3::target::CopySource;
     use orcas_seal::{Secret, seal_message};
 
     const ARN: &str = "arn:aws:iam::111122223333:role/reader";
@@ -187,6 +189,30 @@ mod tests {
                 session.requester.limits.as_ref().map_or(0, |limits| limits.len())
             };
             assert_eq!([limits(&more), limits("")], [1, usize::from(of == ARN)], "{of}");
+        }
+    }
+
+    #[test]
+    fn an_alias_is_a_name_for_its_own_session() {
+        let identities = identities("AROA");
+        let more = r#", "alias": {"name": "lake", "bucket": "lake--b1"}"#;
+        let session = identities.session(sealed([1; 32], &claims(more)).as_bytes(), 2000).unwrap();
+        let requester = &session.requester;
+        let object = |bucket: &str| Target::Object { bucket: bucket.into(), key: b"k".to_vec(), hosted: false };
+        let source = |bucket: &str| CopySource { bucket: bucket.into(), key: b"k".to_vec(), version: None };
+        for (name, bucket) in [("lake", "lake--b1"), ("lake--b1", "lake--b1"), ("lake2", "lake2"), ("other", "other")] {
+            assert_eq!(requester.resolve(object(name)), object(bucket));
+            assert_eq!(requester.resolve(Target::Bucket(name.into())), Target::Bucket(bucket.into()));
+            assert_eq!(requester.resolve_source(source(name)), source(bucket));
+        }
+        assert_eq!(requester.resolve(Target::Service), Target::Service);
+        assert_eq!([requester.shown("lake--b1"), requester.shown("other")], ["lake", "other"]);
+        let plain = identities.session(sealed([1; 32], &claims("")).as_bytes(), 2000).unwrap();
+        assert_eq!(plain.requester.resolve(object("lake")), object("lake"));
+        // Without the server's seal, nobody says it.
+        assert!(identities.session(sealed([2; 32], &claims(more)).as_bytes(), 2000).is_err());
+        for bad in [r#", "alias": "lake""#, r#", "alias": {"name": "lake"}"#] {
+            assert!(identities.session(sealed([1; 32], &claims(bad)).as_bytes(), 2000).is_err());
         }
     }
 

@@ -19,6 +19,15 @@ const NONCE_LEN: usize = 12;
 /// Opened tokens that are kept until identities change.
 const OPENED_MAX: usize = 256;
 
+/// A name of a bucket that leads to another bucket, for one session. It is a name and no right: what the session may do is
+/// decided for the bucket that it leads to. Only the server makes one, for the branch of a warehouse.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alias {
+    pub name: String,
+    pub bucket: String,
+}
+
 /// The claims of a token.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,6 +58,8 @@ pub struct Claims {
     pub provider: Option<String>,
     #[serde(rename = "name")]
     _name: Option<String>,
+    #[serde(default)]
+    pub alias: Option<Alias>,
 }
 
 /// Keys that open tokens, and what was made of tokens that were opened.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::resources::pages::{name_of, time};
+use crate::resources::pages::{shown_name, time};
 use crate::resources::versions::VersionAddress;
 use orcas_admission::request_context::RequestContext;
 use orcas_bodies::problem::Problem;
@@ -46,7 +46,7 @@ impl ListObjectAnnotations {
                 headers.set_object_version_id(&shown);
             }
             let (entries, more) = page(&version.attributes.annotations, query);
-            let document = list(name_of(&address.bucket), &address.key, query, &entries, more);
+            let document = list(shown_name(&address.bucket, &request.requester), &address.key, query, &entries, more);
             Ok(request.envelope.document(200, headers, document))
         })
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::resources::pages::{name_of, owner, owner_of, time};
+use crate::resources::pages::{owner, owner_of, shown_name, time};
 use orcas_admission::documents::disables_acls;
 use orcas_admission::request_context::RequestContext;
 use orcas_admission::senders::identities::Identities;
@@ -36,14 +36,15 @@ impl Operation for ListObjectVersions {
 /// A page on its way into its document.
 struct PageDocument<'a> {
     input: &'a ListObjectVersions,
+    name: &'a str,
     identities: &'a Identities,
     document: VersionList<'a>,
 }
 
 impl ListObjectVersions {
-    /// Begins the document in `out`.
-    fn document<'a>(&'a self, out: Vec<u8>, identities: &'a Identities) -> VersionList<'a> {
-        VersionList::begin(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket, identities))
+    /// Begins the document in `out`. `name`: of the bucket.
+    fn document<'a>(&'a self, out: Vec<u8>, name: &'a str, identities: &'a Identities) -> VersionList<'a> {
+        VersionList::begin(out, name, &self.query, owner_of(&self.bucket, identities))
     }
 }
 
@@ -98,7 +99,7 @@ impl VersionSink for PageDocument<'_> {
     }
 
     fn restart(&mut self) {
-        self.document = self.input.document(Vec::new(), self.identities);
+        self.document = self.input.document(Vec::new(), self.name, self.identities);
     }
 }
 
@@ -116,8 +117,9 @@ impl ListObjectVersions {
         };
         let mut buffer = request.services.bodies.buffers.take(page_room(keys.max));
         let identities = request.services.access.identities();
-        let document = input.document(std::mem::take(&mut *buffer), &identities);
-        let mut page = PageDocument { input, identities: &identities, document };
+        let name = shown_name(&input.bucket, &request.requester);
+        let document = input.document(std::mem::take(&mut *buffer), name, &identities);
+        let mut page = PageDocument { input, name, identities: &identities, document };
         let (services, bucket) = (&request.services, &input.bucket);
         let next = if disables_acls(&services.engine, bucket.id) {
             services.engine.list_versions_in(bucket, &list, &mut page)?

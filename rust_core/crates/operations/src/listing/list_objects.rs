@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::resources::pages::{name_of, owner, owner_of, time};
+use crate::resources::pages::{owner, owner_of, shown_name, time};
 use orcas_admission::documents::disables_acls;
 use orcas_admission::request_context::RequestContext;
 use orcas_admission::senders::identities::Identities;
@@ -57,8 +57,8 @@ pub trait Listing: Operation {
     /// Whether entries show their owner.
     fn shows_owners(&self) -> bool;
 
-    /// Begins the document in `out`.
-    fn document<'a>(&'a self, out: Vec<u8>, identities: &'a Identities) -> ObjectList<'a>;
+    /// Begins the document in `out`. `name`: of the bucket.
+    fn document<'a>(&'a self, out: Vec<u8>, name: &'a str, identities: &'a Identities) -> ObjectList<'a>;
 }
 
 impl Listing for ListObjects {
@@ -75,8 +75,8 @@ impl Listing for ListObjects {
         true
     }
 
-    fn document<'a>(&'a self, out: Vec<u8>, identities: &'a Identities) -> ObjectList<'a> {
-        ObjectList::v1(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket, identities))
+    fn document<'a>(&'a self, out: Vec<u8>, name: &'a str, identities: &'a Identities) -> ObjectList<'a> {
+        ObjectList::v1(out, name, &self.query, owner_of(&self.bucket, identities))
     }
 }
 
@@ -93,14 +93,15 @@ impl Listing for ListObjectsV2 {
         self.query.fetch_owner
     }
 
-    fn document<'a>(&'a self, out: Vec<u8>, identities: &'a Identities) -> ObjectList<'a> {
-        ObjectList::v2(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket, identities))
+    fn document<'a>(&'a self, out: Vec<u8>, name: &'a str, identities: &'a Identities) -> ObjectList<'a> {
+        ObjectList::v2(out, name, &self.query, owner_of(&self.bucket, identities))
     }
 }
 
 /// A page on its way into its document.
 struct PageDocument<'a, L> {
     input: &'a L,
+    name: &'a str,
     identities: &'a Identities,
     document: ObjectList<'a>,
 }
@@ -147,7 +148,7 @@ impl<L: Listing> PageSink for PageDocument<'_, L> {
     }
 
     fn restart(&mut self) {
-        self.document = self.input.document(Vec::new(), self.identities);
+        self.document = self.input.document(Vec::new(), self.name, self.identities);
     }
 }
 
@@ -163,9 +164,10 @@ fn list_objects<L: Listing>(request: &TypedRequest<L>) -> Result<Response, Probl
     };
     let mut buffer = request.services.bodies.buffers.take(page_room(keys.max));
     let identities = request.services.access.identities();
-    let document = input.document(std::mem::take(&mut *buffer), &identities);
-    let mut page = PageDocument { input, identities: &identities, document };
     let (services, bucket) = (&request.services, input.bucket());
+    let name = shown_name(bucket, &request.requester);
+    let document = input.document(std::mem::take(&mut *buffer), name, &identities);
+    let mut page = PageDocument { input, name, identities: &identities, document };
     let next = if input.shows_owners() && !disables_acls(&services.engine, bucket.id) {
         let mut waiting = Waiting::default();
         let next = services.engine.list_objects_in(bucket, &list, &mut waiting)?;

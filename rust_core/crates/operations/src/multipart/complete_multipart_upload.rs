@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::resources::conditions::precondition;
 use crate::resources::encryption::{SentKey, sent_key, show_stored};
 use crate::resources::expiration::{Expiring, show_expiration};
-use crate::resources::pages::name_of;
+use crate::resources::pages::shown_name;
 use crate::resources::upload_ids::{named_upload, upload_id};
 use orcas_admission::request_context::RequestContext;
 use orcas_bodies::intake::{DeclaredBody, Digests};
@@ -106,7 +106,8 @@ impl Operation for CompleteMultipartUpload {
         let Outcome::Completed(completed, encryption) = outcome else { return Err(wrong_outcome()) };
         let Self { bucket, key, location, .. } = &request.input;
         let (etag, checksum) = (&completed.etag, completed.checksum.as_ref());
-        let document = results::complete_multipart_upload(location, name_of(bucket), key, etag, checksum);
+        let document =
+            results::complete_multipart_upload(location, shown_name(bucket, &request.requester), key, etag, checksum);
         let mut headers = HeaderBlock::new();
         if completed.version_id != VersionId::Null {
             headers.set_version_id(&version_name(completed.version_id));

@@ -8,7 +8,7 @@ use crate::resources::attributes::sent_attributes;
 use crate::resources::encryption::{Chosen, chosen_encryption, show_stored};
 use crate::resources::expiration::show_abort;
 use crate::resources::metadata::stored;
-use crate::resources::pages::name_of;
+use crate::resources::pages::shown_name;
 use crate::resources::upload_ids::upload_id_text;
 use orcas_admission::request_context::RequestContext;
 use orcas_bodies::problem::Problem;
@@ -76,7 +76,8 @@ impl Operation for CreateMultipartUpload {
         }
         show_stored(&request.services, encrypted.encryption.as_ref(), encrypted.key.as_ref(), &mut headers);
         show_abort(&request.services.engine, &mut headers, bucket.id, key, id);
-        let document = results::initiate_multipart_upload(name_of(bucket), key, &upload_id_text(id));
+        let document =
+            results::initiate_multipart_upload(shown_name(bucket, &request.requester), key, &upload_id_text(id));
         Ok(request.envelope.document(200, headers, document))
     }
 }

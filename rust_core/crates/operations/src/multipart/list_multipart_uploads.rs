@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::resources::pages::{name_of, owner, time};
+use crate::resources::pages::{owner, shown_name, time};
 use crate::resources::upload_ids::{parse_upload_id, upload_id_text};
 use orcas_admission::request_context::RequestContext;
 use orcas_bodies::problem::Problem;
@@ -48,7 +48,7 @@ impl ListMultipartUploads {
             max_uploads: usize::from(query.keys.max),
         })?;
         let identities = request.services.access.identities();
-        let mut document = UploadList::begin(name_of(bucket), query);
+        let mut document = UploadList::begin(shown_name(bucket, &request.requester), query);
         for upload in &page.entries {
             let id = request.services.access.acl_of(bucket, &upload.attributes).owner;
             document.entry(&UploadEntry {

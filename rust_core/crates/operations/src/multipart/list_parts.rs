@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::resources::encryption::{SentKey, sent_key};
 use crate::resources::expiration::show_abort;
-use crate::resources::pages::{name_of, owner, time};
+use crate::resources::pages::{owner, shown_name, time};
 use crate::resources::upload_ids::{named_upload, parse_upload_id};
 use orcas_admission::request_context::RequestContext;
 use orcas_bodies::problem::Problem;
@@ -64,7 +64,8 @@ impl ListParts {
         let owned_by = request.services.access.acl_of(bucket, &upload.attributes).owner;
         let owner = owner(&owned_by, &identities);
         let storage_class = upload.headers.storage_class.as_deref();
-        let mut document = PartList::begin(name_of(bucket), key, query, &owner, upload.checksum, storage_class);
+        let mut document =
+            PartList::begin(shown_name(bucket, &request.requester), key, query, &owner, upload.checksum, storage_class);
         for part in &page.entries {
             document.entry(&PartEntry {
                 number: part.number,

@@ -5,7 +5,7 @@ use crate::resources::attributes::{check_vouched, sent_attributes};
 use crate::resources::encryption::chosen_encryption;
 use crate::resources::expiration::show_expiration;
 use crate::resources::metadata::stored;
-use crate::resources::pages::name_of;
+use crate::resources::pages::shown_name;
 use orcas_admission::request_context::RequestContext;
 use orcas_bodies::form_file::FileFrame;
 use orcas_bodies::intake::DeclaredBody;
@@ -97,7 +97,7 @@ impl Operation for PostObject {
             SuccessAction::Redirect(url) => {
                 let mut etag = Vec::new();
                 put.etag.write_hex(&mut etag);
-                headers.push("location", &redirection(url, name_of(bucket), key, &etag));
+                headers.push("location", &redirection(url, shown_name(bucket, &request.requester), key, &etag));
                 Ok(request.envelope.empty(303, headers))
             }
             SuccessAction::Empty(status) => {
@@ -106,7 +106,7 @@ impl Operation for PostObject {
             }
             SuccessAction::Document => {
                 headers.push("location", location.as_bytes());
-                let document = results::post_response(location, name_of(bucket), key, &put.etag);
+                let document = results::post_response(location, shown_name(bucket, &request.requester), key, &put.etag);
                 Ok(request.envelope.document(201, headers, document))
             }
         }

@@ -1,6 +1,6 @@
 //! What the documents of lists have in common: owners, names and times as they are shown.
 
-use orcas_admission::senders::identities::Identities;
+use orcas_admission::senders::identities::{Identities, Requester};
 use orcas_record::Bucket;
 use orcas_s3::xml::lists::Owner;
 
@@ -11,6 +11,11 @@ pub fn owner<'a>(id: &'a str, identities: &'a Identities) -> Owner<'a> {
 
 pub fn owner_of<'a>(bucket: &'a Bucket, identities: &'a Identities) -> Owner<'a> {
     owner(std::str::from_utf8(&bucket.owner).unwrap_or_default(), identities)
+}
+
+/// The name of a bucket as the sender of a request knows it.
+pub fn shown_name<'a>(bucket: &'a Bucket, requester: &'a Requester) -> &'a str {
+    requester.shown(name_of(bucket))
 }
 
 pub fn name_of(bucket: &Bucket) -> &str {

@@ -36,6 +36,13 @@ impl Target {
         }
     }
 
+    pub fn bucket_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Bucket(bucket) | Self::Object { bucket, .. } => Some(bucket),
+            Self::Service | Self::ObjectLambda => None,
+        }
+    }
+
     /// The key addressed, if any.
     pub fn key(&self) -> Option<&[u8]> {
         match self {

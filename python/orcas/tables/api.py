@@ -27,6 +27,7 @@ from orcas.errors import UnavailableError
 from orcas.http.bodies import BodyError, collect
 from orcas.tables import MOUNT
 from orcas.tables import metadata as of_tables
+from orcas.tables.branches import Branches
 from orcas.tables.callers import Caller, Callers, Question, TokenError, is_known_by_body
 from orcas.tables.catalog import CHANGES_MAX, Catalog, Change, Table
 from orcas.tables.credentials import Vending
@@ -37,10 +38,13 @@ from orcas.tables.names import (
     Identifier,
     Namespace,
     Places,
+    bucket_of,
     checked,
     identifier,
+    name_of,
     parsed,
     place_of,
+    url,
 )
 from orcas.tables.objects import PAGE, Objects
 from orcas.tables.views import CommitViewRequest
@@ -61,7 +65,9 @@ BODY_MAX: Final = 8 * 1024 * 1024
 _FORM_MAX: Final = 64 * 1024
 # In the scope of a request: who calls, and what they have sent.
 _CALL: Final = "orcas.tables"
-_WAREHOUSE: Final = re.compile(r"(?:s3://|arn:aws:s3tables:[\w-]*:\d*:bucket/)?([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/?")
+_WAREHOUSE: Final = re.compile(
+    r"(?:s3://|arn:aws:s3tables:[\w-]*:\d*:bucket/)?([a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:@[a-z0-9-]+)?)/?"
+)
 _DELEGATED: Final = "vended-credentials"
 # What whoever names a place for a table must be allowed there.
 _OWN_FILES: Final = ("GetObject", "PutObject", "DeleteObject")
@@ -97,6 +103,12 @@ class TransactionBody(BaseModel):
     changes: list[CommitTableRequest] = Field(alias="table-changes", min_length=1, max_length=CHANGES_MAX)
 
 
+class BranchBody(BaseModel):
+    """A branch that is to be made, of a snapshot of the bucket, or of what is there now."""
+
+    snapshot: str | None = None
+
+
 def tables_app(
     settings: Settings,
     parts: Callable[[], Parts],
@@ -119,7 +131,7 @@ def tables_app(
         return parts().identities
 
     def move(bucket: str, source: str, target: str, count: int) -> None:
-        core().move_prefix((bucket, source), (bucket, target), True, count)
+        core().move_prefix((bucket_of(bucket), source), (bucket_of(bucket), target), True, count)
 
     def account() -> str:
         return account_number(root().owner)
@@ -136,6 +148,7 @@ def tables_app(
     _add_reads(app, catalog, answers)
     _add_changes(app, catalog)
     _add_views(app, catalog)
+    _add_branches(app, Branches(objects, catalog, core))
     return Catalogued(app, Callers(core, directory, account, settings.region))
 
 
@@ -285,7 +298,7 @@ def _add_config(app: FastAPI, catalog: Catalog, default: str | None) -> None:
         paths = [
             f"{method} {route.path.replace('{warehouse}', '{prefix}')}"
             for route in app.routes
-            if isinstance(route, Route) and "{warehouse}" in route.path
+            if isinstance(route, Route) and route.path.startswith("/v1/{warehouse}")
             for method in sorted(route.methods or ())
         ]
         return JSONResponse({"defaults": {}, "overrides": {"prefix": bucket}, "endpoints": paths})
@@ -362,14 +375,14 @@ class _Answers:
         if location is not None:
             told["metadata-location"] = location
         if keys is not None:
-            told["storage-credentials"] = [{"prefix": f"s3://{bucket}/{place}/", "config": config | keys}]
+            told["storage-credentials"] = [{"prefix": url(bucket, f"{place}/"), "config": config | keys}]
         # The metadata is passed on as it is stored.
         return _json(json.dumps(told).encode()[:-1] + b', "metadata": ' + text + b"}")
 
     async def keys(self, request: Request, bucket: str, table: Identifier, place: str) -> Response:
         """The keys alone."""
         config, keys = self._vending.config(_endpoint(request)), await self._keys(request, bucket, table, place)
-        given = [] if keys is None else [{"prefix": f"s3://{bucket}/{place}/", "config": config | keys}]
+        given = [] if keys is None else [{"prefix": url(bucket, f"{place}/"), "config": config | keys}]
         return JSONResponse({"storage-credentials": given})
 
     async def _keys(self, request: Request, bucket: str, table: Identifier, place: str) -> dict[str, str] | None:
@@ -598,3 +611,40 @@ def _add_views(app: FastAPI, catalog: Catalog) -> None:
     @app.post("/v1/{warehouse}/views/rename")
     async def rename_view(request: Request) -> Response:
         return await _rename(request, catalog, VIEWS)
+
+
+def _add_branches(app: FastAPI, branches: Branches) -> None:
+    """Branches of a warehouse, of which Iceberg's specification says nothing. A branch is named as it is opened."""
+
+    async def read(request: Request, *warehouses: str) -> None:
+        caller = _caller(request)
+        await caller.require(*(caller.warehouse(each, "ListTables") for each in warehouses))
+
+    @app.get("/branches/{warehouse}")
+    async def list_branches(request: Request) -> Response:
+        warehouse = _bucket(request)
+        await read(request, warehouse)
+        return JSONResponse({"branches": await branches.names(warehouse)})
+
+    @app.post("/branches/{warehouse}")
+    async def create_branch(request: Request) -> Response:
+        _caller(request).require_root()
+        await branches.create(_bucket(request), _body(request, BranchBody).snapshot)
+        return JSONResponse({}, 201)
+
+    @app.delete("/branches/{warehouse}")
+    async def drop_branch(request: Request) -> Response:
+        _caller(request).require_root()
+        await branches.drop(_bucket(request))
+        return JSONResponse({})
+
+    @app.get("/branches/{warehouse}/changes")
+    async def show_changes(request: Request) -> Response:
+        branch = _bucket(request)
+        await read(request, branch, name_of(branch))
+        return JSONResponse({"changes": await branches.changes(branch)})
+
+    @app.post("/branches/{warehouse}/merge")
+    async def merge_branch(request: Request) -> Response:
+        _caller(request).require_root()
+        return JSONResponse({"merged": await branches.merge(_bucket(request))})

@@ -24,7 +24,7 @@ from orcas.engine import Refusal, authenticate
 from orcas.errors import UnavailableError
 from orcas.http.signing import Keys, sign
 from orcas.tables.failures import TableError, denied
-from orcas.tables.names import Identifier, Namespace, encoded
+from orcas.tables.names import Identifier, Namespace, bucket_of, encoded
 
 if TYPE_CHECKING:
     from starlette.types import Scope
@@ -68,6 +68,11 @@ class Caller:
             if not each:
                 raise denied(action, resource)
 
+    def require_root(self) -> None:
+        """Raise TableError unless the caller is root."""
+        if not self.who.is_root:
+            raise TableError(403, "ForbiddenException", "Branches are made, merged and dropped by root alone.")
+
     def check(self, body: bytes) -> None:
         """Raise TableError unless a body is the one that was signed, if it was."""
         if self.digest is not None and not hmac.compare_digest(hashlib.sha256(body).digest(), self.digest):
@@ -98,7 +103,7 @@ class Caller:
 
     def objects(self, bucket: str, place: str, *actions: str) -> list[Question]:
         """Actions on all objects below a place, or on the object with this key."""
-        return [(f"s3:{action}", f"arn:aws:s3:::{bucket}/{place}", {}) for action in actions]
+        return [(f"s3:{action}", f"arn:aws:s3:::{bucket_of(bucket)}/{place}", {}) for action in actions]
 
     def _arn(self, bucket: str) -> str:
         return f"arn:aws:s3tables:{self.region}:{self.who.arn.split(':')[4]}:bucket/{bucket}"

@@ -32,6 +32,7 @@ from orcas.tables.names import (
     decoded,
     encoded,
     place_of,
+    url,
 )
 from orcas.tables.objects import ChangedError, Objects, Stored
 from orcas.tables.warehouses import FORMAT, check_warehouse, document
@@ -65,7 +66,7 @@ class Table:
 
     def location(self, bucket: str) -> str:
         """The URL of the metadata file."""
-        return f"s3://{bucket}/{self.key}"
+        return url(bucket, self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class Catalog:
 
     async def create_namespace(self, bucket: str, namespace: Namespace, properties: Mapping[str, str]) -> None:
         """Create a namespace. The one above it must exist."""
-        async with self._turn(bucket, (namespace, namespace[:-1])):
+        async with self.turn(bucket, (namespace, namespace[:-1])):
             if len(namespace) > 1:
                 await self._namespace(bucket, namespace[:-1])
             try:
@@ -141,7 +142,7 @@ class Catalog:
         if both:
             names = ", ".join(sorted(both))[:500]
             raise TableError(422, "UnprocessableEntityException", f"Set and removed at once: {names}.")
-        async with self._turn(bucket, (namespace,)):
+        async with self.turn(bucket, (namespace,)):
             found = await self._namespace(bucket, namespace)
             before: dict[str, str] = document(found)["properties"]
             after = {name: value for name, value in before.items() if name not in set(removals)} | dict(updates)
@@ -154,7 +155,7 @@ class Catalog:
 
     async def drop_namespace(self, bucket: str, namespace: Namespace) -> None:
         """Drop a namespace that has nothing in it."""
-        async with self._turn(bucket, (namespace,)):
+        async with self.turn(bucket, (namespace,)):
             found = await self._namespace(bucket, namespace)
             below = encoded(namespace)
             for prefix in (f"{TABLES}{below}/", f"{VIEWS}{below}/", f"{_key(namespace)}."):
@@ -195,27 +196,27 @@ class Catalog:
         """The metadata of a table that is to be created by a commit, and its place; nothing is stored."""
         await self._check_free(bucket, table)
         place = place or self._places().new(bucket, table)
-        return await asyncio.to_thread(of_tables.created, order, f"s3://{bucket}/{place}"), place
+        return await asyncio.to_thread(of_tables.created, order, url(bucket, place)), place
 
     async def create(self, bucket: str, table: Identifier, order: CreateTableRequest, place: str | None) -> Table:
         """Create a table, in a place that was made for it if the client names none."""
-        async with self._turn(bucket, (table.namespace, table)):
+        async with self.turn(bucket, (table.namespace, table)):
             made, place = await self.stage(bucket, table, order, place)
             return await self._create(bucket, table, made, place)
 
     async def create_view(self, bucket: str, view: Identifier, order: CreateViewRequest, place: str | None) -> Table:
         """Create a view, likewise."""
-        async with self._turn(bucket, (view.namespace, view)):
+        async with self.turn(bucket, (view.namespace, view)):
             await self._check_free(bucket, view)
             place = place or self._places().new(bucket, view)
-            return await self._create(bucket, view, of_views.created(order, f"s3://{bucket}/{place}"), place)
+            return await self._create(bucket, view, of_views.created(order, url(bucket, place)), place)
 
     async def replace_view(self, bucket: str, view: Identifier, order: of_views.CommitViewRequest) -> Table:
         """Change a view."""
         for _ in range(_ATTEMPTS):
-            async with self._turn(bucket, (view,)):
+            async with self.turn(bucket, (view,)):
                 former = await self.load(bucket, view)
-                base, location = of_views.read(former.text), f"s3://{bucket}/{former.place}"
+                base, location = of_views.read(former.text), url(bucket, former.place)
                 made = of_views.changed(base, order.requirements, order.updates, location)
                 ready = await self._written(bucket, view, former, made, former.place)
                 with contextlib.suppress(ChangedError):
@@ -231,7 +232,7 @@ class Catalog:
         """Change tables: all of them, or none."""
         for _ in range(_ATTEMPTS):
             creations = [each.table.namespace for each in changes if each.creates]
-            async with self._turn(bucket, (*creations, *(each.table for each in changes))):
+            async with self.turn(bucket, (*creations, *(each.table for each in changes))):
                 ready = [await self._changed(bucket, each) for each in changes]
                 try:
                     await self._publish(bucket, *ready)
@@ -243,7 +244,7 @@ class Catalog:
     async def register(self, bucket: str, table: Identifier, place: str, key: str, *, overwrite: bool) -> Table:
         """Make a table, or a view, of a metadata file that is there already."""
         of: Any = of_views if table.folder == VIEWS else of_tables
-        async with self._turn(bucket, (table.namespace, table)):
+        async with self.turn(bucket, (table.namespace, table)):
             former = await self._find(bucket, table)
             if former is None or not overwrite:
                 await self._check_free(bucket, table)
@@ -251,7 +252,7 @@ class Catalog:
             if found is None:
                 raise invalid("There is no such metadata file.")
             known = await asyncio.to_thread(of.read, found.body)
-            of.check(known, f"s3://{bucket}/{place}")
+            of.check(known, url(bucket, place))
             own = former.own and former.place == place if former is not None else False
             result = Table("", place, own, key, found.body)
             etag = None if former is None else former.etag
@@ -263,7 +264,7 @@ class Catalog:
 
     async def rename(self, bucket: str, source: Identifier, target: Identifier) -> None:
         """Give a table, or a view, another name. Its files stay where they are."""
-        async with self._turn(bucket, (source.namespace, target.namespace, source, target)):
+        async with self.turn(bucket, (source.namespace, target.namespace, source, target)):
             found = await self.load(bucket, source)
             await self._check_free(bucket, target)
             try:
@@ -273,11 +274,11 @@ class Catalog:
 
     async def drop(self, bucket: str, table: Identifier, *, purge: bool) -> None:
         """Drop a table, or a view. `purge`: with its files, which only its own place has."""
-        async with self._turn(bucket, (table,)):
+        async with self.turn(bucket, (table,)):
             found = await self.load(bucket, table)
             if purge and not found.own:
                 raise invalid(
-                    f"The files of {table} are in a place that was given to it, s3://{bucket}/{found.place}, and are not "
+                    f"The files of {table} are in a place that was given to it, {url(bucket, found.place)}, and are not "
                     "deleted with it: drop it without them."
                 )
             try:
@@ -310,7 +311,7 @@ class Catalog:
         stored = await self._objects.get(bucket, told["metadata"])
         if stored is None:
             raise TableError(
-                500, "NotFoundException", f"The metadata file s3://{bucket}/{told['metadata']} of {table} is missing."
+                500, "NotFoundException", f"The metadata file {url(bucket, told['metadata'])} of {table} is missing."
             )
         return Table(found.etag, told["place"], told["own"], told["metadata"], stored.body)
 
@@ -331,7 +332,7 @@ class Catalog:
             base = await asyncio.to_thread(of_tables.read, former.text)
             base_location = former.location(bucket)
         made = await asyncio.to_thread(
-            of_tables.changed, base, base_location, change.requirements, change.updates, f"s3://{bucket}/{place}"
+            of_tables.changed, base, base_location, change.requirements, change.updates, url(bucket, place)
         )
         if made == base:
             assert former is not None
@@ -360,7 +361,7 @@ class Catalog:
             await self._objects.put(bucket, key, text)
         except ChangedError:
             raise conflict(
-                f"The location s3://{bucket}/{place} is that of another table: create the table anew."
+                f"The location {url(bucket, place)} is that of another table: create the table anew."
             ) from None
         own = first is not None if former is None else former.own
         result = Table("", place, own, key, text)
@@ -387,14 +388,15 @@ class Catalog:
                 raise TableError(
                     406,
                     "UnsupportedOperationException",
-                    f"Transactions over several tables are for buckets without versioning, and {bucket} has it.",
+                    f"Transactions over several tables are for buckets that never had versioning, snapshots or branches: "
+                    f"commit to {bucket} table by table.",
                 ) from None
             raise TableError(503 if status >= 500 else status, "ServiceUnavailableException", message) from None
         finally:
             await self._objects.delete_all(bucket, prefix)
 
     @contextlib.asynccontextmanager
-    async def _turn(self, bucket: str, names: Iterable[Namespace | Identifier]) -> AsyncIterator[None]:
+    async def turn(self, bucket: str, names: Iterable[Namespace | Identifier]) -> AsyncIterator[None]:
         """Wait until nobody else changes these. The order is the same for all, so that none waits for one that waits. A
         table and a view of one name take the same turn."""
         keys = sorted({TABLES + name.path if isinstance(name, Identifier) else _key(name) for name in names})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from orcas.control.identities.failures import IamError
 from orcas.errors import UnavailableError
 from orcas.tables.callers import TOKEN_SECONDS
+from orcas.tables.names import bucket_of, name_of
 
 if TYPE_CHECKING:
     from orcas.iam.directory import Directory
@@ -37,6 +38,8 @@ class Vending:
     async def keys(self, bucket: str, place: str, arn: str, *, writes: bool) -> dict[str, str]:
         """Keys for what lies below a place, for the one with this ARN.
 
+        Those of a branch reach its bucket under the name of its warehouse, and have no rights to the bucket of that.
+
         Raises:
             UnavailableError: there can be none now.
         """
@@ -47,12 +50,13 @@ class Vending:
         name = _NAME.sub("-", re.split("[:/]", arn)[-1])[:_NAME_MAX] or "root"
         given = {
             "Name": name if len(name) > 1 else f"{name}-", "DurationSeconds": str(TOKEN_SECONDS),
-            "Policy": policy(bucket, place, writes=writes),
+            "Policy": policy(bucket_of(bucket), place, writes=writes),
         }  # fmt: skip
+        alias = None if bucket_of(bucket) == bucket else (name_of(bucket), bucket_of(bucket))
         try:
             identities = await directory.identities()
             answer = await identities.perform(
-                "GetFederationToken", given, access_key=self._root().access_key, service="sts"
+                "GetFederationToken", given, access_key=self._root().access_key, service="sts", alias=alias
             )
         except IamError as error:
             raise UnavailableError(error.message) from None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
 
-from orcas.tables.failures import invalid
+from orcas.tables.failures import TableError, invalid
 
 # The objects of the catalog, within the bucket of the warehouse.
 STATE: Final = ".iceberg/"
@@ -27,6 +27,8 @@ TRANSACTIONS: Final = f"{STATE}transactions/"
 # How clients separate the levels of a namespace in paths.
 SEPARATOR: Final = "\x1f"
 
+# Of branches. So the last `--` in the name of a bucket is before that of its branch.
+_BRANCH: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _LEVELS_MAX: Final = 16
 # Characters of a name, and bytes of a namespace with its table in a key.
 _NAME_MAX: Final = 255
@@ -110,13 +112,48 @@ def decoded(text: str) -> Namespace:
     return tuple(unquote(level) for level in text.split("."))
 
 
-def place_of(location: str, bucket: str) -> str:
+def bucket_of(warehouse: str) -> str:
+    """The bucket of a warehouse, which has its name; that of its branch `lake@b1` is `lake--b1`.
+
+    Raises:
+        TableError: no branch can have that name.
+    """
+    name, at, branch = warehouse.partition("@")
+    if at and not _BRANCH.fullmatch(branch):
+        raise TableError(
+            404, "NoSuchWarehouseException", f"No branch is called {_shown(branch)}: it has a-z, 0-9, and - in between."
+        )
+    return f"{name}--{branch}" if at else name
+
+
+def base_of(branch: str) -> str:
+    """The bucket that has a warehouse as it was when a branch was made of it.
+
+    Raises:
+        TableError: it is no branch.
+    """
+    if name_of(branch) == branch:
+        raise invalid(f"{_shown(branch)} is a warehouse: name a branch of it, as {_shown(branch)}@BRANCH.")
+    return f"{bucket_of(branch)}--base"
+
+
+def name_of(warehouse: str) -> str:
+    """The name of a bucket in the paths of tables, which is the same in all branches of a warehouse."""
+    return warehouse.partition("@")[0]
+
+
+def url(warehouse: str, key: str) -> str:
+    """How metadata names an object."""
+    return f"s3://{name_of(warehouse)}/{key}"
+
+
+def place_of(location: str, warehouse: str) -> str:
     """The key prefix, without a slash at the end, of a location in a warehouse.
 
     Raises:
         TableError: it is elsewhere, or not every client would find it.
     """
-    start = f"s3://{bucket}/"
+    start = url(warehouse, "")
     if not location.startswith(start):
         raise invalid(f"Tables of this warehouse are below {start}: {_shown(location)} is not.")
     place = location.removeprefix(start).rstrip("/")

@@ -21,6 +21,7 @@ from orcas.engine import sign
 from orcas.http.extensions import RESPONSE
 from orcas.http.signing import UNSIGNED, encode_query
 from orcas.tables.failures import TableError, invalid
+from orcas.tables.names import bucket_of
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -75,7 +76,7 @@ class Page:
 
 
 class Objects:
-    """The objects of all buckets. `app` and `root` are called for each request."""
+    """The objects of all warehouses, by whose names buckets are called. `app` and `root` are called for each request."""
 
     def __init__(self, app: Callable[[], Application], root: Callable[[], Signing], region: str) -> None:
         self._app, self._root, self._region = app, root, region
@@ -135,7 +136,7 @@ class Objects:
             ChangedError: it is another one, or there is one at the target.
         """
         headers = [
-            (b"x-amz-rename-source", quote(f"/{bucket}/{source}").encode()),
+            (b"x-amz-rename-source", quote(f"/{bucket_of(bucket)}/{source}").encode()),
             (b"x-amz-rename-source-if-match", etag.encode()), (b"if-none-match", b"*"),
         ]  # fmt: skip
         answer = await self._ask("PUT", bucket, target, query={"renameObject": ""}, headers=headers)
@@ -159,14 +160,29 @@ class Objects:
             after: the `next` of the page before.
             limit: the most keys.
         """
-        query = {"list-type": "2", "prefix": prefix, "max-keys": str(limit)}
-        query |= {"delimiter": delimiter} if delimiter else {}
-        query |= {"continuation-token": after} if after else {}
-        answer = await self._ask("GET", bucket, query=query)
+        return (await self._list(bucket, prefix, delimiter=delimiter, after=after, limit=limit))[1]
+
+    async def etags(self, bucket: str, prefix: str) -> dict[str, str]:
+        """The ETags of all objects with a prefix, by key."""
+        found: dict[str, str] = {}
+        page = Page([], "")
+        while page.next is not None:
+            answer, page = await self._list(bucket, prefix, after=page.next)
+            found |= {each.findtext("Key") or "": each.findtext("ETag") or "" for each in answer.iter("Contents")}
+        return found
+
+    async def copy(self, source: str, key: str, bucket: str) -> None:
+        """Copy an object to the same key of another bucket."""
+        headers = [(b"x-amz-copy-source", quote(f"/{bucket_of(source)}/{key}").encode())]
+        (await self._ask("PUT", bucket, key, headers=headers)).check()
+
+    async def has_locks(self, bucket: str) -> bool:
+        """Whether objects of a bucket can be locked."""
+        answer = await self._ask("GET", bucket, query={"object-lock": ""})
+        if answer.code == "ObjectLockConfigurationNotFoundError":
+            return False
         answer.check()
-        found = answer.xml()
-        keys = [each.findtext("Key") or "" for each in found.iter("Contents")]
-        return Page(keys, found.findtext("NextContinuationToken"))
+        return True
 
     async def delete_all(self, bucket: str, prefix: str) -> None:
         """Delete all objects with a prefix."""
@@ -180,6 +196,18 @@ class Objects:
             if failed is not None:
                 raise _failed(failed.findtext("Code") or "InternalError")
 
+    async def _list(
+        self, bucket: str, prefix: str, *, delimiter: str = "", after: str = "", limit: int = PAGE
+    ) -> tuple[ET.Element, Page]:
+        query = {"list-type": "2", "prefix": prefix, "max-keys": str(limit)}
+        query |= {"delimiter": delimiter} if delimiter else {}
+        query |= {"continuation-token": after} if after else {}
+        answer = await self._ask("GET", bucket, query=query)
+        answer.check()
+        found = answer.xml()
+        keys = [each.findtext("Key") or "" for each in found.iter("Contents")]
+        return found, Page(keys, found.findtext("NextContinuationToken"))
+
     async def _ask(
         self,
         method: str,
@@ -190,7 +218,7 @@ class Objects:
         headers: list[tuple[bytes, bytes]] | None = None,
         body: bytes = b"",
     ) -> _Answer:
-        raw = f"/{quote(bucket, safe='')}/{quote(key, safe='/~')}".encode()
+        raw = f"/{quote(bucket_of(bucket), safe='')}/{quote(key, safe='/~')}".encode()
         text = encode_query(query or {}).encode()
         root = self._root()
         # A warehouse is root's: in the bucket of another account, the rights of this one decide nothing.

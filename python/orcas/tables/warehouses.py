@@ -7,7 +7,7 @@ import json
 from typing import Any, Final
 
 from orcas.tables.failures import TableError, invalid
-from orcas.tables.names import STATE, WAREHOUSE
+from orcas.tables.names import STATE, WAREHOUSE, name_of
 from orcas.tables.objects import ChangedError, Objects, Stored
 
 FORMAT: Final = 1
@@ -24,6 +24,8 @@ async def create_warehouse(objects: Objects, bucket: str) -> None:
     Raises:
         TableError: it cannot be one.
     """
+    if name_of(bucket) != bucket:
+        raise invalid(f"{bucket} is a branch: `orcas table branch create` makes one.")
     await objects.create_bucket(bucket)
     with contextlib.suppress(ChangedError):
         await objects.put(bucket, WAREHOUSE, marker(bucket))
@@ -31,18 +33,19 @@ async def create_warehouse(objects: Objects, bucket: str) -> None:
 
 
 async def check_warehouse(objects: Objects, bucket: str) -> None:
-    """Whether a bucket is a warehouse, under the name that the paths of its tables have.
+    """Whether a bucket is a warehouse, or a branch of one, under the name that the paths of its tables have.
 
     Raises:
         TableError: it is none.
     """
     found = await objects.get(bucket, WAREHOUSE)
     if found is None:
-        raise TableError(404, "NoSuchWarehouseException", f"The bucket {bucket} is no warehouse.")
+        what = f"The bucket {bucket} is no warehouse" if name_of(bucket) == bucket else f"There is no branch {bucket}"
+        raise TableError(404, "NoSuchWarehouseException", f"{what}.")
     told = document(found)
     if told.get("format") != FORMAT:
         raise invalid(f"Another version of Orcas has made the warehouse {bucket}.")
-    if told.get("name") != bucket:
+    if told.get("name") != name_of(bucket):
         raise invalid(
             f"The bucket {bucket} is a copy of the warehouse {told.get('name')}, whose name is in the paths of its tables."
         )

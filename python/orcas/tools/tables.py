@@ -16,7 +16,8 @@ from urllib.parse import quote
 
 from orcas.errors import ConfigurationError, UsageError
 from orcas.tables import MOUNT, NEEDED
-from orcas.tables.names import TABLES, TRANSACTIONS, decoded
+from orcas.tables.failures import TableError
+from orcas.tables.names import TABLES, TRANSACTIONS, bucket_of, decoded, url
 from orcas.tools.objects import key_of, listed, opened, pages
 from orcas.tools.session import RefusedError, Session
 from orcas.tools.transfers.places import Place
@@ -42,8 +43,33 @@ class Found:
     metadata: dict[str, Any]
 
 
-def _read(session: Session, bucket: str, key: str) -> dict[str, Any] | None:
-    with opened(session, bucket, key.encode()) as found:
+def bucket_named(warehouse: str) -> str:
+    """The bucket of a warehouse, or of a branch of one.
+
+    Raises:
+        UsageError: no branch can have that name.
+    """
+    try:
+        return bucket_of(warehouse)
+    except TableError as error:
+        raise UsageError(error.message) from None
+
+
+def ask(session: Session, method: str, warehouse: str, what: str, order: dict[str, Any] | None) -> dict[str, Any]:
+    """A request to the catalog about the branches of a warehouse, or about one.
+
+    Raises:
+        RefusedError: the answer is an error.
+    """
+    # As it is signed: with @.
+    path = f"{MOUNT}/branches/{quote(warehouse, safe='@')}{what}"
+    body = b"" if order is None else json.dumps(order).encode()
+    with session.request(method, path, "", body) as answer:
+        return session.document(answer.status, answer.read())
+
+
+def _read(session: Session, warehouse: str, key: str) -> dict[str, Any] | None:
+    with opened(session, bucket_named(warehouse), key.encode()) as found:
         return None if found is None else json.loads(found.answer.read(_METADATA_MAX))
 
 
@@ -77,7 +103,7 @@ def _pointed(session: Session, warehouse: str, table: str, pointer: dict[str, An
         raise UsageError(
             f"The metadata file {pointer['metadata']} of {table} is missing: `orcas fsck` checks the store."
         )
-    return Found(pointer["place"], pointer["own"], f"s3://{warehouse}/{pointer['metadata']}", metadata)
+    return Found(pointer["place"], pointer["own"], url(warehouse, pointer["metadata"]), metadata)
 
 
 def expire(session: Session, warehouse: str, table: str, metadata: dict[str, Any], snapshots: list[int]) -> None:
@@ -92,7 +118,7 @@ def expire(session: Session, warehouse: str, table: str, metadata: dict[str, Any
         "requirements": [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}],
         "updates": [{"action": "remove-snapshots", "snapshot-ids": snapshots}],
     }
-    path = f"{MOUNT}/v1/{quote(warehouse, safe='')}/transactions/commit"
+    path = f"{MOUNT}/v1/{quote(warehouse, safe='@')}/transactions/commit"
     with session.request("POST", path, "", json.dumps({"table-changes": [change]}).encode()) as answer:
         if answer.status != 204:
             error = session.document(200, answer.read()).get("error", {})
@@ -118,14 +144,15 @@ def remove_orphans(
     found = table_of(session, warehouse, table)
     if not found.own:
         raise UsageError(
-            f"The place of {table}, s3://{warehouse}/{found.place}, was given to it and may have files of others: delete "
+            f"The place of {table}, {url(warehouse, found.place)}, was given to it and may have files of others: delete "
             "its orphans with the program that named it."
         )
     prefixes = (f"{found.place}/".encode(), TRANSACTIONS.encode())
-    old = [key for prefix in prefixes for key in _older(session, warehouse, prefix, before)]
+    bucket = bucket_named(warehouse)
+    old = [key for prefix in prefixes for key in _older(session, bucket, prefix, before)]
     live = _live(session, warehouse, table, found.place)
     orphans = ((key, "") for key in old if key.decode(errors="replace") not in live)
-    return remove(session, warehouse, orphans, line, dry_run=dry_run)
+    return remove(session, bucket, orphans, line, dry_run=dry_run)
 
 
 def _older(session: Session, warehouse: str, prefix: bytes, before: dt.datetime) -> Iterator[bytes]:
@@ -139,14 +166,19 @@ def _live(session: Session, warehouse: str, table: str, place: str) -> set[str]:
     """The keys that are named by a table and by all others whose place is its own, or above or below it."""
     from orcas.tables.manifests import named
 
-    def read(url: str) -> bytes:
-        bucket, _, key = _SCHEME.sub("", url).partition("/")
-        with opened(session, bucket, key.encode()) as found:
+    bucket, start = bucket_named(warehouse), url(warehouse, "").removeprefix("s3://")
+
+    def read(location: str) -> bytes:
+        of, _, key = _SCHEME.sub("", location).partition("/")
+        # In a branch, the name of the warehouse stands for it.
+        with opened(session, bucket if f"{of}/" == start else of, key.encode()) as found:
             if found is None:
-                raise RefusedError(404, f"{url} is missing, so nothing is deleted: `orcas fsck` says what is lost.")
+                raise RefusedError(
+                    404, f"{location} is missing, so nothing is deleted: `orcas fsck` says what is lost."
+                )
             return found.answer.read(_FILE_MAX)
 
-    keys, urls = [entry.key.decode() for entry in listed(session, warehouse, TABLES.encode())], set()
+    keys, urls = [entry.key.decode() for entry in listed(session, bucket, TABLES.encode())], set()
     pointers = {key: _read(session, warehouse, key) for key in keys}
     for key, pointer in {key_of_table(table): None, **pointers}.items():
         # It may name files under its new name, or if it is registered again.
@@ -161,4 +193,4 @@ def _live(session: Session, warehouse: str, table: str, place: str) -> set[str]:
                 raise RefusedError(
                     500, f"The manifests of {key} cannot be read ({error}), so nothing is deleted: restore them."
                 ) from None
-    return {_SCHEME.sub("", url).removeprefix(f"{warehouse}/") for url in urls}
+    return {_SCHEME.sub("", each).removeprefix(start) for each in urls}

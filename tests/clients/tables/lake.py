@@ -22,6 +22,15 @@ def catalog_of(server: orcas.Server, credential: str | None = None, **others: st
     return rest.RestCatalog("test", **{"uri": uri, "warehouse": LAKE, "credential": credential} | others)
 
 
+def signing(server: orcas.Server, keys: dict[str, str] | None = None, **others: str) -> Any:
+    """A catalog of pyiceberg that signs its requests; it does not say the SHA-256 of a body."""
+    keys = keys or {"access-key-id": server.access_key, "secret-access-key": server.secret_key}
+    own = {f"client.{name}": value for name, value in keys.items()} | {"client.region": server.region}
+    uri = f"{server.endpoint}/_orcas/iceberg"
+    named = {"rest.sigv4-enabled": "true", "rest.signing-name": "s3tables", "rest.signing-region": server.region}
+    return rest.RestCatalog("test", **{"uri": uri, "warehouse": LAKE, **named, **own} | others)
+
+
 def rows(first: int, count: int = 10) -> Any:
     return arrow.table({"n": arrow.array(range(first, first + count), arrow.int64()), "s": ["a b+ü"] * count})
 

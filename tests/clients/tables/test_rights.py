@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.clients.tables.lake import LAKE, catalog_of, may, numbers, rest, rows, user
+from tests.clients.tables.lake import LAKE, catalog_of, may, numbers, rows, signing, user
 from tests.fixtures.clients import package
 
 import orcas
@@ -60,15 +60,6 @@ def test_signatures(server: orcas.Server, catalog: Any, namespace: str) -> None:
     assert signed(server, "GET", below, b"", "another-secret", "s3tables").status_code == 401
     assert signed(server, "GET", below, b"", server.secret_key, "iam").status_code == 401
     assert catalog.namespace_exists((namespace, "a/b c"))
-
-
-def signing(server: orcas.Server, keys: dict[str, str] | None = None, **others: str) -> Any:
-    """A catalog of pyiceberg that signs its requests; it does not say the SHA-256 of a body."""
-    keys = keys or {"access-key-id": server.access_key, "secret-access-key": server.secret_key}
-    own = {f"client.{name}": value for name, value in keys.items()} | {"client.region": server.region}
-    uri = f"{server.endpoint}/_orcas/iceberg"
-    named = {"rest.sigv4-enabled": "true", "rest.signing-name": "s3tables", "rest.signing-region": server.region}
-    return rest.RestCatalog("test", **{"uri": uri, "warehouse": LAKE, **named, **own} | others)
 
 
 @pytest.mark.parametrize("service", ["s3", "s3tables"])

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import typer
 
+from orcas.cli.buckets import branches
 from orcas.cli.objects.copies import DryRun, refuse_failed
 from orcas.cli.options import Commands, Where
 from orcas.cli.output import print_json, print_table, say, size, tell
@@ -23,13 +24,15 @@ table_app = Commands(
 )
 warehouse_app = Commands(help="Warehouses, buckets with tables: create and list them.")
 table_app.add_typer(warehouse_app, name="warehouse")
+branches.add_to(table_app)
 
 _MARKER_MAX = 64 << 10
 _DAY_MS = 86_400_000
 # Entries of a document of AWS.
 _OWNED = "BucketAlreadyOwnedByYou"
 
-Warehouse = Annotated[str, typer.Argument(metavar="WAREHOUSE", help="The bucket.")]
+Warehouse = Annotated[str, typer.Argument(metavar="WAREHOUSE", help="The bucket, or WAREHOUSE@BRANCH.")]
+Bucket = Annotated[str, typer.Argument(metavar="WAREHOUSE", help="The bucket.")]
 Table = Annotated[
     str,
     typer.Argument(metavar="NAMESPACE.TABLE", help="As the list shows it: with % and two digits for odd characters."),
@@ -37,7 +40,7 @@ Table = Annotated[
 
 
 @warehouse_app.command()
-def create(bucket: Warehouse, *, where: Where) -> None:
+def create(bucket: Bucket, *, where: Where) -> None:
     """Make a bucket a warehouse of tables, and create it if there is none.
 
     The server has its catalog of tables with the package pyiceberg: `pip install 'orcas-s3[tables]'`.
@@ -98,9 +101,10 @@ def list_tables(warehouse: Warehouse, *, where: Where) -> None:
     """
     from orcas.tables.names import TABLES
     from orcas.tools.objects import listed
+    from orcas.tools.tables import bucket_named
 
     with opened(where) as session:
-        keys = [each.key.decode() for each in listed(session, warehouse, TABLES.encode())]
+        keys = [each.key.decode() for each in listed(session, bucket_named(warehouse), TABLES.encode())]
     names = [".".join(key.removeprefix(TABLES).rsplit("/", 1)) for key in keys]
     if where.as_json:
         print_json({"tables": names})

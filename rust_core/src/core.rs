@@ -248,11 +248,8 @@ impl Core {
     /// Whether the copy of the log has nothing beyond what was published, and no bucket acknowledges what is not durable.
     /// Blocks.
     fn shows_all(&self, py: Python<'_>) -> PyResult<bool> {
-        py.detach(|| match &*self.standby.lock() {
-            Some((standby, _)) => standby.shows_all(),
-            None => Err(Error::Closed),
-        })
-        .map_err(store_error)
+        let shown = || self.standby.lock().as_ref().map_or(Err(Error::Closed), |(standby, _)| standby.shows_all());
+        py.detach(shown).map_err(store_error)
     }
 
     /// The last record that readers see.

@@ -159,11 +159,11 @@ class _Variables:
             raise ConfigurationError(f"{name}_FILE names {path}, which cannot be read: {error}.") from None
 
     def starting(self, prefix: str) -> dict[str, str]:
-        """Those whose names begin like this."""
+        """Variables whose names begin like this."""
         return {name: value for name, value in self._left.items() if name.startswith(prefix)}
 
     def left(self) -> list[str]:
-        """Those that nothing has taken, by name."""
+        """Variables that nothing has taken, by name."""
         return sorted(self._left)
 
 

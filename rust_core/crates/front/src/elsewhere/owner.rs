@@ -77,7 +77,7 @@ pub enum Passed {
     Refused,
     /// The way to the owner broke before there was an answer.
     Lost,
-    /// It went a second time after that.
+    /// The request went a second time after that.
     Repeated,
     /// This node has answered it, though another one owns the log.
     Read,

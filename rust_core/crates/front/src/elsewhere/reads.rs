@@ -64,7 +64,7 @@ struct Rounds {
 
 /// What a read that waits is told.
 enum Told {
-    /// It asks, for all who wait.
+    /// This read asks, for all who wait.
     Ask(Turn),
     IsShown(bool),
 }

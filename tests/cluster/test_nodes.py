@@ -8,6 +8,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
@@ -85,6 +86,22 @@ def test_who_may_do_what_is_known_to_the_next_owner(cluster: Cluster) -> None:
     second.kill()
     reader = first.client(keys=(key["AccessKeyId"], key["SecretAccessKey"]))
     assert once(lambda: refused(reader), 10 * LEASE_SECONDS) == "InvalidAccessKeyId"
+
+
+def test_a_change_by_get_is_in_the_log_before_its_answer(cluster: Cluster) -> None:
+    first, second = cluster.add(), cluster.add()
+    admin = first.client(service="iam")
+
+    def send_in_query(request: Any, **_: object) -> None:
+        request.method, request.url, request.data = "GET", f"{request.url}?{urlencode(request.data)}", b""
+        del request.headers["Content-Type"]
+
+    admin.meta.events.register("before-sign.iam.CreateUser", send_in_query)
+    for number in range(5):
+        admin.create_user(UserName=f"u{number}")
+    first.kill()
+    admin = second.client(service="iam")
+    assert once(lambda: len(admin.list_users()["Users"]), 10 * LEASE_SECONDS) == 5
 
 
 def refused(client: Any) -> str:

@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from orcas.localstack.scripts import InitScripts
 
 Dispatch = Callable[[Scope, Receive, Send], Awaitable[None]]
-# Methods of requests that change nothing.
+# Methods of requests that change nothing, except those of IAM's query protocol.
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 log = logging.getLogger("orcas.control")
@@ -505,7 +505,7 @@ class Orcas(FastAPI):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
         else:
-            if self.member is not None and self.member.owns and scope["method"] not in _SAFE:
+            if self.member is not None and self.member.owns and (scope["method"] not in _SAFE or is_query(scope)):
                 send = _after(self.member.bring, send)
             await self._answer(scope, receive, send)
 

@@ -92,8 +92,8 @@ fn names_bucket(shared: &Shared, host: &[u8]) -> bool {
         || hosted_bucket(host, &shared.options.domains).is_some()
 }
 
-/// Whether a request to `/` is one of the query protocol, of IAM or STS.
-fn is_query(head: &Head, query: &[u8]) -> bool {
+/// Whether a request to `/` is one of the query protocol, of IAM or STS. It may change something, whatever its method.
+pub fn is_query(head: &Head, query: &[u8]) -> bool {
     if !query.is_empty() {
         return matches!(*head.method(), Method::GET | Method::POST)
             && query.split(|&byte| byte == b'&').any(|part| part.starts_with(b"Action="));

@@ -18,6 +18,7 @@ use crate::elsewhere::pool::Unanswered;
 use crate::exchange::{Exchange, refused};
 use crate::head::Head;
 use crate::receiving::{Receiving, Unwanted, Wish};
+use crate::route;
 
 /// Seconds after which a client may ask again for what no node takes.
 const RETRY_AFTER_SEC: HeaderValue = HeaderValue::from_static("1");
@@ -57,7 +58,9 @@ impl Exchange {
         if head.parts().headers.contains_key(HOP) {
             return self.refuse_to_pass(head, &refusals::NO_LONGER_OWNER);
         }
-        let is_repeatable = !head.has_body && matches!(*head.method(), Method::GET | Method::HEAD);
+        let is_repeatable = !head.has_body
+            && matches!(*head.method(), Method::GET | Method::HEAD)
+            && !route::is_query(head, head.query().as_bytes());
         let (wish, unwanted) = wait(head, &mut body);
         let mut asked = self.ask(&remote, head, body, wish).await;
         if let Err(Unanswered { cause, is_unsent: false }) = &asked

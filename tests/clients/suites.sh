@@ -39,12 +39,24 @@ fetched cloudpathlib drivendataorg/cloudpathlib 9d5fa708814adea1cb956ff4843eb466
     aiohttp-retry arro3-core azure-identity boto3 dill django docker google-auth minio 'moto[server]' numpy obspec \
     pip-tools psutil pyarrow pydantic pystac pystac-client python-dotenv requests responses rsa shortuuid tenacity trustme
 
-# suite DIRECTORY [ARGUMENTS…]: pytest there, by the command RUN.
+# Python imports this in every process of a suite: it notes what is looked up or connected to beyond this machine.
+mkdir -p watch
+"$BIN/python" -c 'import runpy; print(runpy.run_path("../../tests/testing/network.py")["WATCH"])' >watch/sitecustomize.py
+
+# suite DIRECTORY [ARGUMENTS…]: pytest there, by the command RUN; fails if it reaches for another machine.
 RUN=()
 suite() {
+    local seen="$PWD/watch/$1" status=0 places="$PWD/watch:$MOTO:${PYTHONPATH:-}"
+    rm -f "$seen"
     cd "$1"
     shift
-    PYTHONPATH="$MOTO:${PYTHONPATH:-}" "${RUN[@]}" "$BIN/python" -m pytest --quiet -p no:cacheprovider "$@"
+    WATCH="$seen" PYTHONPATH="$places" "${RUN[@]}" "$BIN/python" -m pytest --quiet -p no:cacheprovider "$@" || status=$?
+    if [ -e "$seen" ]; then
+        echo "It reached for other machines:"
+        sort "$seen" | uniq -c
+        return 1
+    fi
+    return "$status"
 }
 
 s3fs() {

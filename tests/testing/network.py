@@ -11,7 +11,7 @@ from typing import Final
 from orcas.settings.config import child_environment
 
 # Python imports this at its start, in every process that inherits PYTHONPATH.
-_WATCH: Final = """
+WATCH: Final = """
 import os, sys
 
 def watch(event, arguments):
@@ -67,7 +67,7 @@ def environment_of_developer(directory: Path, **variables: str) -> dict[str, str
     (directory / ".aws").mkdir(parents=True, exist_ok=True)
     (directory / ".aws" / "config").write_text(_CONFIG)
     (directory / ".aws" / "credentials").write_text(_CREDENTIALS)
-    (directory / "sitecustomize.py").write_text(_WATCH)
+    (directory / "sitecustomize.py").write_text(WATCH)
     named = {"HOME": str(directory), "WATCH": str(directory / "seen")} | variables
     named["PYTHONPATH"] = os.pathsep.join(filter(None, (str(directory), variables.get("PYTHONPATH"))))
     return child_environment() | DEVELOPER | named

@@ -53,6 +53,8 @@ def test_what_was_deleted_is_found_and_brought_back(visitor: Visitor, s3: Any, b
     assert page.count(">earlier version</span>") == len(here) + 1
     assert "Undelete" in page
     found = visitor.page(f"/b/{bucket}?find=plain&deleted=yes")
+    # Each key, and its marker.
+    assert f"2 of {2 * len(STRANGE) + 2} versions below" in found
     assert rows(found) == ["f%2Fplain.txt"]
     assert rows(visitor.page(f"/b/{bucket}?find=plain")) == []
     # Another session, long after the deletion.
@@ -74,6 +76,29 @@ def test_a_key_that_was_deleted_twice_comes_back(visitor: Visitor, s3: Any, buck
     visitor.done(f"/b/{bucket}/restore-objects", {"key": ["k", "never"]})
     assert keys_of(s3, bucket) == ["k"]
     assert "choose objects" in visitor.done(f"/b/{bucket}/restore-objects")
+
+
+def test_what_came_back_otherwise_is_not_offered_for_undo(visitor: Visitor, s3: Any, bucket: str) -> None:
+    versioned(s3, bucket)
+    put(s3, bucket, ["a", "b", "c", "d"])
+    written = s3.list_object_versions(Bucket=bucket, Prefix="c")["Versions"][0]["LastModified"]
+    at = written.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    page = visitor.done(f"/b/{bucket}/delete-objects", {"key": ["a", "b", "c", "d"]})
+    assert "What you deleted last (4 objects)" in page
+    page = visitor.done(f"/b/{bucket}/restore-objects", {"key": "a"})
+    assert "What you deleted last (3 objects)" in page
+    marker = s3.list_object_versions(Bucket=bucket, Prefix="b")["DeleteMarkers"][0]["VersionId"]
+    visitor.done(f"/b/{bucket}/versions/restore?key=b", {"version": marker, "marker": "yes"})
+    page = visitor.done(f"/b/{bucket}/restore-objects", {"key": "c", "at": at})
+    assert "What you deleted last (1 object)" in page
+    # Another session.
+    marker = s3.list_object_versions(Bucket=bucket, Prefix="d")["DeleteMarkers"][0]["VersionId"]
+    s3.delete_object(Bucket=bucket, Key="d", VersionId=marker)
+    page = visitor.done(f"/b/{bucket}/undo")
+    assert "0 objects restored." in page
+    assert "What you deleted last" not in page
+    assert "There is nothing to undo here" in visitor.done(f"/b/{bucket}/undo")
+    assert keys_of(s3, bucket) == ["a", "b", "c", "d"]
 
 
 def test_a_folder_as_it_was_at_a_time(visitor: Visitor, s3: Any, bucket: str) -> None:

@@ -12,6 +12,8 @@ import pytest
 from tests.console.visitors import BASE, Visitor, visitor_of
 from tests.fixtures.targets import Target
 
+from orcas.console.documents.policies import IDENTITY, build
+
 SERVER: Final = {
     "/health": "orcas:GetHealth", "/settings": "orcas:GetSettings", "/live": "orcas:GetHistory",
     "/requests": "orcas:GetRequests", "/log": "orcas:GetLog", "/events": "orcas:ListTargets",
@@ -198,6 +200,24 @@ def test_an_object_offers_what_the_lists_of_its_visitor_allow(
     assert "Same content" in page
 
 
+def test_the_reader_of_a_folder_stays_in_it_and_moves_nothing(
+    user: Callable[..., Visitor], visitor: Visitor, s3: Any, bucket: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="logs/k", Body=b"k")
+    reader = user(*json.loads(build(IDENTITY["read"], bucket, "logs/"))["Statement"])
+    chosen = {"key": "logs%2Fk", "prefix": "logs%2F"}
+    for whose, offered in ((visitor, True), (reader, False)):
+        pages = [whose.page(f"/b/{bucket}{path}") for path in ("?prefix=logs/", "/object?key=logs/k")]
+        pages.append(whose.post(f"/b/{bucket}/confirm-copy", chosen).text)
+        assert all("Copy" in page for page in pages)
+        assert [" or move" in page for page in pages] == [offered] * 3
+        assert ['value="move"' in page for page in pages] == [False, offered, offered]
+    # Other tabs lead back to where the reader was.
+    for page in (pages[0], reader.page(f"/b/{bucket}/settings")):
+        (objects,) = re.findall(rf'href="{BASE}([^"]+)"[^>]*>Objects</a>', page)
+        assert ">k</bdi>" in reader.page(html.unescape(objects))
+
+
 def test_forms_are_for_whoever_may_send_them(
     visitor: Visitor, visitor_with: Callable[..., Visitor], s3: Any, bucket: str
 ) -> None:
@@ -226,5 +246,6 @@ def test_a_refused_bucket_asks_for_a_folder(user: Callable[..., Visitor], s3: An
     refused = visitor.get(f"/b/{bucket}").text
     assert f'name="bucket" value="{bucket}"' in refused
     assert "Open the folder" in refused
-    assert "a.txt" in visitor.page(f"/open?bucket={bucket}&prefix=home/anna/")
+    for folder in ("home/anna/", "home/anna"):
+        assert "a.txt" in visitor.page(f"/open?bucket={bucket}&prefix={folder}")
     assert "Open the folder" not in visitor.get(f"/b/{bucket}/object?key=home/anna/a.txt").text

@@ -12,7 +12,7 @@ import hmac
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -46,7 +46,7 @@ class Session:
     # Kind (`done` or `failed`) and text.
     flashes: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=_FLASHES_MAX))
     # What the last deletion has left, by which it can be undone: the bucket, and keys with their delete markers.
-    undo: tuple[str, list[tuple[str, str]]] | None = None
+    undo: tuple[str, list[tuple[str, str]]] = "", []
     # Keys that were made, by their ids, with what their page says, until somebody says that the secret was copied.
     made: dict[str, dict[str, Any]] = field(default_factory=dict)
     # What the rules of lifecycle documents would remove, by the names of the counts.
@@ -64,6 +64,11 @@ class Session:
         if len(self.made) >= _MADE_MAX:
             del self.made[next(iter(self.made))]
         self.made[key] = said
+
+    def forget(self, bucket: str, keys: Container[str]) -> None:
+        """Leave out of `undo` what was restored otherwise."""
+        if self.undo[0] == bucket:
+            self.undo = bucket, [each for each in self.undo[1] if each[0] not in keys]
 
     def take_flashes(self) -> list[tuple[str, str]]:
         """The messages that no page has shown yet."""

@@ -127,9 +127,9 @@ async def _delete(request: Request, place: str) -> Done:
     markers = [(entry.key, entry.version) for entry in gone if entry.marker and entry.version]
     if not place:
         session.undo = bucket, []
-    if session.undo is not None and session.undo[0] == bucket:
+    if session.undo[0] == bucket:
         found = session.undo[1] + markers
-        session.undo = (bucket, found) if len(found) <= _UNDO_MAX and (found or following) else None
+        session.undo = (bucket, found) if len(found) <= _UNDO_MAX else ("", [])
     return len(gone), failed, following
 
 
@@ -147,15 +147,17 @@ def _nothing(request: Request, what: str) -> Response:
 async def undo(request: Request) -> Response:
     """Undo the last deletion, by deleting its delete markers."""
     who, bucket = visit(request), request.path_params["bucket"]
-    if who.session.undo is None or who.session.undo[0] != bucket:
+    of, markers = who.session.undo
+    if of != bucket or not markers:
         said = "There is nothing to undo here: show what was deleted, and restore it from there."
         return to_folder(request, _prefix(request), said)
-    markers, who.session.undo = who.session.undo[1], None
+    who.session.undo = "", []
 
-    async def step(_: Request, place: str) -> Done:
-        begin = digits(place)
-        gone, failed = await remove(who, bucket, [*markers[begin : begin + BATCH]])
-        return len(gone), failed, str(begin + BATCH) if len(markers) > begin + BATCH else ""
+    async def step(_: Request, _place: str) -> Done:
+        gone, failed = await remove(who, bucket, markers[:BATCH])
+        del markers[:BATCH]
+        # Somebody else may have restored some meanwhile.
+        return len({each.key for each in gone if each.marker}), failed, "more" if markers else ""
 
     return await in_batches(request, step, "restored", _folder_page(request))
 
@@ -181,18 +183,20 @@ async def _restore(request: Request, place: str) -> Done:
         # Markers below which there is nothing bring nothing back.
         markers = [run for run in runs if run and len(run) < len(found[run[0].key])]
         gone, failed = await remove(who, bucket, [(each.key, each.version) for run in markers for each in run])
-        return len({each.key for each in gone}), failed, following
-    wanted = [each for each in as_of(found, at) if not each.marker and not each.latest]
-    failed = []
+        done = {each.key for each in gone}
+    else:
+        done, failed = set(), []
 
-    async def copy(entry: Entry) -> None:
-        try:
-            await copy_one(who, (bucket, entry.key, entry.version), (bucket, entry.key), replace=True)
-        except CallError as error:
-            failed.append(f"{entry.key}: {explained(error)}")
+        async def copy(entry: Entry) -> None:
+            try:
+                await copy_one(who, (bucket, entry.key, entry.version), (bucket, entry.key), replace=True)
+                done.add(entry.key)
+            except CallError as error:
+                failed.append(f"{entry.key}: {explained(error)}")
 
-    await each_of(copy, wanted)
-    return len(wanted) - len(failed), failed, following
+        await each_of(copy, [each for each in as_of(found, at) if not each.marker and not each.latest])
+    who.session.forget(bucket, done)
+    return len(done), failed, following
 
 
 async def restore(request: Request) -> Response:

@@ -61,6 +61,7 @@ async def open_named(request: Request) -> Response:
     if not name or "/" in name:
         problem = "Type the name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens."
         return await page(request, "bucket-open.html", 400, problem=problem, name=name, prefix=prefix)
+    prefix = prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
     return redirect(request, f"/b{object_path(name)}", prefix=prefix or None)
 
 

@@ -168,7 +168,7 @@ async def delete(request: Request) -> Response:
     gone = await attempt(request, work, "Nothing was deleted", done)
     if gone is None:
         return to_object(request)
-    who.session.undo = (bucket, [(key, gone.version)]) if gone.marker and gone.version and not version else None
+    who.session.undo = bucket, [(key, gone.version)] if gone.marker and gone.version and not version else []
     if version:
         return redirect(request, f"/b{object_path(bucket)}/versions", key=key)
     return to_folder(request, key[: key.rfind("/") + 1])

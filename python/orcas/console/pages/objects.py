@@ -86,7 +86,6 @@ async def show(request: Request) -> Response:
         else:
             listing = await _page(request, view, view.token, _PAGE)
         who.session.place = bucket, view.folder
-    undo = who.session.undo
     kept = {
         "prefix": view.prefix or None, "find": view.find or None, "same": view.same or None,
         "deleted": "yes" if view.deleted else None, "at": view.at or None,
@@ -94,7 +93,7 @@ async def show(request: Request) -> Response:
     return await page(
         request, "objects.html", prefix=view.prefix, folder=view.folder, listing=listing, view=view,
         kept=kept, sort=sort, down=down, had=had, seen=seen, sorted_most=_SORTED_MAX if part else 0,
-        undo=len(undo[1]) if undo is not None and undo[0] == bucket else 0, versions=await has_versions(who, bucket),
+        undo=len(who.session.undo[1]) if who.session.undo[0] == bucket else 0, versions=await has_versions(who, bucket),
     )  # fmt: skip
 
 

@@ -47,7 +47,8 @@ async def restore(request: Request) -> Response:
         source = {"x-amz-copy-source": copy_source(bucket, key, version)}
         work = call(who, "PUT", object_path(bucket, key), headers=source)
     done = "The version was restored: it is the present one."
-    await attempt(request, work, "The version was not restored", done)
+    if await attempt(request, work, "The version was not restored", done):
+        who.session.forget(bucket, {key})
     return redirect(request, f"/b{object_path(bucket)}/versions", key=key)
 
 

@@ -37,7 +37,7 @@ _VERSIONS: Final = ("v3", "v4")
 _BODY_MAX: Final = 64 * 1024
 # Entries of a list of IAM in one answer.
 _PAGE: Final = 1000
-_NOT_HERE: Final = "Orcas has no such order of MinIO's admin API: use `{}`."
+_NOT_HERE: Final = "Orcas does not have this call of MinIO's admin API: use `{}`."
 # The commands in place of other orders, by the beginning of their names.
 _INSTEAD: Final = {
     "get-bucket-quota": "orcas quota", "set-bucket-quota": "orcas quota", "trace": "orcas top", "top": "orcas top",

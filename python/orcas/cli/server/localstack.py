@@ -32,7 +32,7 @@ def localstack(command: Command = None) -> None:
     """Run the server in place of LocalStack, for S3, IAM and STS: on its port, with its variables and init scripts.
 
     The keys are `test` and `test`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Everything is in memory, unless
-    PERSISTENCE is 1. What has no effect here is named once at the start.
+    PERSISTENCE is 1 or DATA_DIR names a directory. What has no effect here is named once at the start.
 
     Example:
 

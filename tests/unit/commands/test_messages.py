@@ -281,7 +281,8 @@ def library(places: dict[str, str]) -> Iterator[tuple[int, Callable[[], object]]
     yield 1, lambda: Control(server).seed(places["new"], "b")
     # The listener fails in this test, because another process listens already.
     nothing: Any = None
-    yield 69, lambda: asyncio.run(_Server(nothing, resolve({}), asyncio.Event()).serve_behind(nothing, nothing))
+    app: Any = SimpleNamespace(connections=SimpleNamespace(certificates=None))
+    yield 69, lambda: asyncio.run(_Server(app, resolve({}), asyncio.Event()).serve_behind(nothing, nothing))
     yield 69, lambda: write_report(Path("/dev/null/report"), {})
     another = HttpTransport(places["https"], certificate="0" * 64)
     yield 69, lambda: Session(another, ("a", "b"), "us-east-1").admin("GET", "iam")

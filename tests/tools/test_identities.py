@@ -91,7 +91,8 @@ def test_users_groups_keys_and_policies(store: Path, tmp_path: Path) -> None:
     for version in range(2, 8):
         assert asked(store, "policy", "update", "read", str(document))["PolicyVersion"]["VersionId"] == f"v{version}"
     assert orcas(store, "policy", "show", "read") == document.read_text() + "\n"
-    assert "must delete access keys first" in orcas(store, "user", "delete", "alice", code=1)
+    said = orcas(store, "user", "delete", "alice", code=1)
+    assert "must delete access keys first): add --force" in said
     orcas(store, "user", "delete", "alice", "--force")
     orcas(store, "group", "delete", "readers", "--force")
     orcas(store, "policy", "delete", "read")

@@ -31,7 +31,11 @@ def bucket_settings(session: Session, bucket: str) -> dict[str, str]:
         if answer.status in (400, 404):
             raise no_bucket(bucket)
         if answer.status == 403:
-            raise RefusedError(403, f"The server refused the key{session.key_owner}: use the root key of its store.")
+            raise RefusedError(
+                403,
+                f"The server refused the key{session.key_owner}: use the root key of its store, or one whose "
+                "policies allow it.",
+            )
         if answer.status != 200:
             # The answer to HEAD has no body that gives a reason.
             raise RefusedError(

@@ -45,7 +45,7 @@ def remote(settings: Settings, url: str) -> Session:
         raise
     except (ConfigurationError, NoStoreError):
         raise ConfigurationError(
-            f"There is no key for {url}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to the root key of that server."
+            f"There is no key for {url}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key of that server."
         ) from None
     return Session(transport, keys, region, f"of the store in {settings.data}")
 

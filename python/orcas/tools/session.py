@@ -378,7 +378,8 @@ class Session:
             explanation = message if message.endswith(".") else f"{message}."
             if status == 403:
                 explanation = (
-                    f"The server refused the key{self.key_owner} ({explanation[:-1]}): use the root key of its store."
+                    f"The server refused the key{self.key_owner} ({explanation[:-1]}): use the root key of its store, or "
+                    "one whose policies allow it."
                 )
             code = error.get("code", "") if isinstance(error, dict) else ""
             raise RefusedError(status, explanation, str(code))

@@ -397,7 +397,10 @@ ELSEWHERE: Final = {
         "The bucket … acknowledges what": "acknowledges what is not durable yet",
     },
     "tests/tools/imports/test_versions.py": {"The server at … does not list": "does not list the versions of"},
-    "tests/tools/test_identities.py": {"… is not valid": "check it with --kind trust"},
+    "tests/tools/test_identities.py": {
+        "… is not valid": "check it with --kind trust",
+        "The … cannot be deleted": "first): add --force",
+    },
     "tests/tools/test_keyring.py": {
         "Both copies of the keyring": "Both copies of the keyring",
         "The keyring in … is of generation": "of generation 2, older than",

@@ -58,10 +58,22 @@ def add_common(app: Commands, kind: str) -> None:
         *,
         where: InAccount,
     ) -> None:
+        from orcas.tools.session import RefusedError
+
         with iam(where) as store:
             if force:
                 _strip(store, kind, name)
-            store.call(f"Delete{called}", **{f"{called}Name": name})
+            try:
+                store.call(f"Delete{called}", **{f"{called}Name": name})
+            except RefusedError as error:
+                if error.code != "DeleteConflict":
+                    raise
+                reason = str(error).rstrip(".")
+                raise RefusedError(
+                    error.status,
+                    f"The {kind} {name} cannot be deleted ({reason}): add --force to remove these as well.",
+                    error.code,
+                ) from None
         tell({f"{called}Name": name}, f"{kind} {name} is deleted", where.as_json)
 
 

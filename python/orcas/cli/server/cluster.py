@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from orcas.cli.options import Commands, Data, Where
 from orcas.cli.output import print_found, print_json, print_table, waiting
 from orcas.cli.store.upkeep import settings_of
-from orcas.errors import OrcasError
-from orcas.process.failures import EXIT_NOT_RUNNING
+from orcas.errors import OrcasError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from orcas.tools.session import Session
+
+_NODE: Final = re.compile("[0-9a-f]{8}")
 
 To = Annotated[
     str | None, typer.Option("--to", metavar="NODE", help="The node that is to take it (default: the first to come).")
@@ -84,6 +86,11 @@ def move(to: To = None, *, where: Where) -> None:
 
         orcas cluster move --to 1c2d3e4f
     """
+    if to is not None and not _NODE.fullmatch(to):
+        raise UsageError(
+            f"--to must be the name of a node, which has 8 hexadecimal digits, not {to}: `orcas cluster status` of that "
+            "node shows it."
+        )
     with contextlib.closing(_session(where)) as session:
         found = session.admin("GET", "cluster")
     owner = found["owner"]
@@ -161,10 +168,10 @@ def join(source: From, data: Data = None) -> None:
 def _session(where: Where, endpoint: str | None = None) -> Session:
     from orcas.cli.server.status import server_of
 
-    session = server_of(settings_of(where.data), endpoint or where.endpoint)
+    settings = settings_of(where.data)
+    session = server_of(settings, endpoint or where.endpoint)
     if session is None:
-        sys.stderr.write("No server has the store open: start the node, or name one with --endpoint.\n")
-        raise typer.Exit(EXIT_NOT_RUNNING)
+        raise UnavailableError(f"No server has the store in {settings.data} open: start it, or give --endpoint URL.")
     return session
 
 

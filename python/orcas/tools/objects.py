@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import email.utils
+import http.client
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from orcas.tools.session import RefusedError, Response, Session, no_bucket
 # Any: not all servers have that of the documentation.
 _NAMESPACE: Final = "{*}"
 _DOCUMENT_MAX: Final = 16 << 20
+# Codes of errors about the key with which a request is signed.
+_WRONG_KEY: Final = frozenset({"InvalidAccessKeyId", "SignatureDoesNotMatch"})
 # Of a size that may be true.
 _DIGITS_MAX: Final = 19
 USER: Final = "x-amz-meta-"
@@ -92,7 +95,7 @@ def bucket_policy(session: Session, bucket: str) -> str | None:
         if answer.status == 404:
             return None
         if answer.status != 200:
-            raise _refused(answer, f"The policy of the bucket {bucket}")
+            raise _refused(session, answer, f"The policy of the bucket {bucket}")
         return answer.read(_DOCUMENT_MAX).decode()
 
 
@@ -195,7 +198,8 @@ def _document(session: Session, path: str, query: str) -> ET.Element:
             name = path.strip("/")
             if answer.status == 404:
                 raise no_bucket(name)
-            raise _refused(answer, f"The bucket {name}" if name else f"The list of buckets of {session.transport.host}")
+            what = f"The bucket {name}" if name else f"The list of buckets of {session.transport.host}"
+            raise _refused(session, answer, what)
         body = answer.read(_DOCUMENT_MAX)
     try:
         return ET.fromstring(body)  # noqa: S314 - the operator's own server; expat bounds the growth of entities
@@ -210,8 +214,14 @@ def _no_s3(session: Session) -> UnavailableError:
     )
 
 
-def _refused(answer: Response, what: str) -> RefusedError:
+def _refused(session: Session, answer: Response, what: str) -> RefusedError:
     code, message = refusal(answer)
+    if code in _WRONG_KEY:
+        return RefusedError(
+            answer.status, f"{what} cannot be read ({message}): check the key{session.key_owner}.", code
+        )
+    if answer.status == http.client.FORBIDDEN and code in ("", "AccessDenied"):
+        return RefusedError(answer.status, f"{what} cannot be read ({message}): ask for a policy that allows it.", code)
     return RefusedError(answer.status, f"{what} cannot be read ({message}): see the log of the server.", code)
 
 

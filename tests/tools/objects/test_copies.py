@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -312,3 +314,31 @@ def test_mistakes_are_one_sentence(bucket: str, orcas: Command) -> None:
         assert said.startswith("orcas: ")
     error = orcas.run("cat", place, "--json", code=1).stderr
     assert b'"code": "NoSuchKey"' in error
+
+
+def test_who_may_not_is_told_why(s3: Any, bucket: str, orcas: Command) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    (orcas.directory / "file").touch()
+    key = orcas.json("user", "create", f"of-{bucket}", "--key")["AccessKey"]
+    stranger = replace(orcas, variables=orcas.variables | {
+        "AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
+    })  # fmt: skip
+    mistaken = replace(orcas, variables=orcas.variables | {"AWS_SECRET_ACCESS_KEY": "x" * 40})
+    host, place = orcas.endpoint.removeprefix("http://"), f"s3://{bucket}/k"
+    for who, code, step in (
+        (stranger, "AccessDenied", "ask for a policy that allows it"),
+        (mistaken, "SignatureDoesNotMatch", "check the key of AWS_ACCESS_KEY_ID"),
+    ):
+        for words, says in (
+            (("cat", place), f"{place} cannot be read ({host} says {code}: "),
+            (("cp", place, "here"), f"{place} cannot be read ({host} says {code}: "),
+            (("cp", "-", place), f"{place} cannot be written ({host} says {code}: "),
+            (("cp", "file", place), f"because {host} says {code}: "),
+            (("rm", place), f"because {host} says {code}: "),
+            (("ls", place), step),
+        ):
+            error = json.loads(who.run(*words, "--json", code=1).stderr.splitlines()[-1])["error"]
+            assert error["code"] == code
+            assert says in error["message"]
+    for words in (("stop",), ("status",), ("user", "list")):
+        assert "or one whose policies allow it" in stranger(*words, code=1)

@@ -386,7 +386,10 @@ ELSEWHERE: Final = {
         "The server is not well (…)": "is not well (",
         "The server at … was told to stop": "was told to stop",
     },
-    "tests/tools/objects/test_copies.py": {"… cannot be copied (…)": "do not match"},
+    "tests/tools/objects/test_copies.py": {
+        "… cannot be read (…)": "do not match",
+        "… cannot be written (…)": "cannot be written (",
+    },
     "tests/tools/objects/test_probe.py": {
         "Checks that could not be told": "Checks that could not be told: ",
         "Objects that could not be removed": "Objects that could not be removed: ",

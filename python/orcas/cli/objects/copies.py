@@ -176,7 +176,7 @@ def _copy_one(copies: Copies, source: str, target: str, mask: int, size: int) ->
         else:
             copies.upload([(os.fsencode(source), place if place.name else place.below(name))])
         return
-    place = object_of(source)
+    place = object_of(source, has_recursive=True)
     if is_place(target):
         to = place_of(target)
         copies.copy([(place, to if to.name else to.below(place.name), copies.find(place).size)])

@@ -44,7 +44,7 @@ def rm(
     from orcas.tools.transfers.places import object_of, place_of
     from orcas.tools.transfers.removal import below, remove, versions_of
 
-    found = place_of(place).folder if recursive else object_of(place)
+    found = place_of(place).folder if recursive else object_of(place, has_recursive=True)
     with opened_for_objects(where) as session:
         if recursive:
             named = below(session, found, all_versions=all_versions)
@@ -100,6 +100,12 @@ def rb(
                 refuse_failed("deleted", done)
             side.ask("DELETE", path_of(name))
         except ObjectError as error:
+            if error.code == "BucketNotEmpty" and not force:
+                raise RefusedError(
+                    error.status,
+                    f"The bucket {name} cannot be deleted ({error}): add --force to delete what is in it as well.",
+                    error.code,
+                ) from None
             sentence = f"The bucket {name} cannot be deleted ({error}): remove the cause, and run it again."
             raise RefusedError(error.status, sentence, error.code) from None
     if force and not where.as_json:

@@ -144,7 +144,7 @@ class Side:
 
     @property
     def _name(self) -> str:
-        return "the store" if self.is_target else self.session.transport.host
+        return self.session.transport.host if self.session.is_remote else "the store"
 
 
 def length_of(given: dict[str, str]) -> int:

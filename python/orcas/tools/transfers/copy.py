@@ -91,14 +91,22 @@ class Copies:
         Raises:
             RefusedError: there is none, or it may not be read.
         """
+        path = path_of(place.bucket, place.key)
         try:
-            given, _ = self._side.ask("HEAD", path_of(place.bucket, place.key))
+            given, _ = self._side.ask("HEAD", path)
         except ObjectError as error:
-            # The answer to HEAD has no document.
             if error.status == 404:
                 raise RefusedError(404, f"There is no object {place}: name another one.", "NoSuchKey") from None
-            raise refused(place, error) from None
+            raise _unreadable(place, self._explained(path, error)) from None
         return Listed(place.key, length_of(given), given.get("etag", "").strip('"'))
+
+    def _explained(self, path: str, error: ObjectError) -> ObjectError:
+        """Why HEAD was refused, whose answer has no document: that to GET has one."""
+        try:
+            with self._side.opened("GET", path):
+                return error
+        except ObjectError as explained:
+            return explained
 
     def upload(self, files: Iterable[tuple[bytes, Place]]) -> None:
         """Store each file at its place, with the type that its name suggests unless one is given."""
@@ -126,7 +134,9 @@ class Copies:
         try:
             size = 0 if self._shown.dry_run else self._uploads.stream(stream, place, self._headers, expected)
         except ObjectError as error:
-            raise refused(place, error) from None
+            raise RefusedError(
+                error.status, f"{place} cannot be written ({error}): remove the cause, and run it again.", error.code
+            ) from None
         self._count(objects=1, bytes=size)
         self._shown.line(f"upload: - to {place}")
 
@@ -174,7 +184,7 @@ class Copies:
         except StoppedError as end:
             raise end.__cause__ or end from None
         except ObjectError as error:
-            raise refused(place, error) from None
+            raise _unreadable(place, error) from None
         self._count(objects=1, bytes=entry.size, unverified=not verified)
 
     def copy(self, pairs: Iterable[tuple[Place, Place, int]]) -> None:
@@ -261,8 +271,8 @@ class Copies:
                 self.done.failures.append({"Key": name, "Code": error.code or OrcasError.code, "Message": str(error)})
 
 
-def refused(place: Place, error: ObjectError) -> OrcasError:
-    """The error of a command that fails for one object."""
+def _unreadable(place: Place, error: ObjectError) -> OrcasError:
+    """The error of a command that cannot read an object."""
     return RefusedError(
-        error.status, f"{place} cannot be copied ({error}): remove the cause, and run it again.", error.code
+        error.status, f"{place} cannot be read ({error}): remove the cause, and run it again.", error.code
     )

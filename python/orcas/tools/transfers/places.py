@@ -63,15 +63,19 @@ def place_of(text: str) -> Place:
     return Place(bucket, os.fsencode(key))
 
 
-def object_of(text: str) -> Place:
-    """The object that an argument names.
+def object_of(text: str, *, has_recursive: bool = False) -> Place:
+    """The object that an argument names. `has_recursive`: of a command that has -r.
 
     Raises:
         UsageError: it names none.
     """
     place = place_of(text)
     if not place.key:
-        raise UsageError(f"{text} names no object: add its key, or use -r for all that a bucket has.")
+        raise UsageError(
+            f"{text} names no object: add its key, or use -r for all that a bucket has."
+            if has_recursive
+            else f"{text} names no object: add its key."
+        )
     return place
 
 
@@ -81,10 +85,12 @@ def bucket_of(text: str) -> str:
     Raises:
         UsageError: it names none, or something in one.
     """
-    place = place_of(text)
-    if place.key:
-        raise UsageError(f"{text} names an object, not a bucket: write s3://{place.bucket}.")
-    return place.bucket
+    bucket, _, key = text.removeprefix(SCHEME).partition("/")
+    if not is_place(text) or not bucket:
+        raise UsageError(f"{text} is not s3://BUCKET: give such a value.")
+    if key:
+        raise UsageError(f"{text} names an object, not a bucket: write s3://{bucket}.")
+    return bucket
 
 
 def parts_of(key: bytes) -> list[bytes] | None:

@@ -260,7 +260,9 @@ class Server:
                 if not piece:
                     code = self._process.wait()
                     kind = ConfigurationError if code == ConfigurationError.exit_code else UnavailableError
-                    raise kind(f"The server did not start ({_how(code)}).{self._tail()}")
+                    *log, last = self._tail().split("\n")
+                    said = last.removeprefix("orcas: ") if last.startswith("orcas: ") else "start another one."
+                    raise kind("\n".join([f"The server did not start ({_how(code)}): {said}", *log[1:]]))
                 line += piece
         ready: dict[str, Any] = json.loads(line)
         return ready

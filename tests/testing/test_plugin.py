@@ -99,6 +99,25 @@ def test_a_suite_in_several_processes(tmp_path: Path) -> None:
     assert_pass("12 passed", started(tmp_path, SUITE, "-n", "2", "-k", choice, HOME="/dev/null"), tmp_path)
 
 
+ANY_DATE = """
+import pytest
+
+@pytest.fixture(scope="session")
+def orcas_settings():
+    return {"any_date": True}
+
+@pytest.mark.parametrize("orcas_durability", ["memory", "interval"], indirect=True)
+def test_durability(orcas_server):
+    pass
+"""
+
+
+def test_any_date_is_refused_on_disk_in_words_of_fixtures(tmp_path: Path) -> None:
+    assert_pass(
+        "any_date needs a server in memory: leave it out of orcas_settings", started(tmp_path, ANY_DATE), tmp_path
+    )
+
+
 SHARED = """
 import datetime as dt
 

@@ -114,7 +114,7 @@ def test_settings_by_variable_count_and_stay_with_the_server(tmp_path: Path) -> 
 def test_mistakes_are_sentences() -> None:
     for arguments, words in (
         ((), "A command is missing"),
-        (("--bucket", "No_Bucket", "--", "true"), "is not valid"),
+        (("--bucket", "No_Bucket", "--", "true"), "--bucket must be a valid name"),
         (("--region", "Ä", "--", "true"), "--region must be"),
         (("--port", "high", "--", "true"), "--port must be"),
         (("--access-key", "minioadmin", "--", "true"), "give both or neither"),
@@ -124,6 +124,15 @@ def test_mistakes_are_sentences() -> None:
         assert done.returncode in (1, 2, 78), arguments
         assert done.stderr.startswith("orcas: "), done.stderr
         assert words in done.stderr
+
+
+def test_a_port_that_is_taken_is_one_sentence() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = orcas_run("-p", str(taken.getsockname()[1]), "--", "true")
+    assert (done.returncode, done.stderr.count("orcas: ")) == (69, 1), done.stderr
+    assert "Orcas cannot listen on" in done.stderr.splitlines()[0]
 
 
 def test_a_signal_reaches_the_command() -> None:

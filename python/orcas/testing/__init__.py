@@ -289,11 +289,13 @@ class Control:
 
     def _put(self, raw_path: str, body: bytes, good: tuple[int, ...], kind: str = "", query: str = "") -> None:
         from orcas.tools.objects import refusal
+        from orcas.tools.session import RefusedError
 
         extra = [(b"content-type", kind.encode())] if kind else []
         with self._session.request("PUT", raw_path, query, body, extra) as answer:
             if answer.status not in good:
-                raise OrcasError(f"PUT {raw_path} was refused ({refusal(answer)[1]}): correct the request.")
+                code, message = refusal(answer)
+                raise RefusedError(answer.status, f"PUT {raw_path} was refused ({message}): correct the request.", code)
             answer.read()
 
 

@@ -177,6 +177,10 @@ def orcas_server(
         with orcas.Server(**settings_for_tests(orcas_settings)) as server:
             yield server
         return
+    if orcas_settings.get("any_date"):
+        pytest.fail(
+            "any_date needs a server in memory: leave it out of orcas_settings, or orcas_durability at memory in this test."
+        )
     place = tmp_path_factory.mktemp("orcas")
     settings = settings_for_tests(orcas_settings) | {"memory": False, "durability": orcas_durability}
     try:

@@ -62,6 +62,11 @@ def test_buckets_are_made_and_deleted(s3: Any, orcas: Command) -> None:
     assert "not a bucket: write s3://b" in orcas("rb", "s3://b/key", code=2)
 
 
+def test_a_demo_is_made_where_the_variables_of_clients_say(s3: Any, target: Target, orcas: Command) -> None:
+    command("demo", "shown", **orcas.variables | {"AWS_ENDPOINT_URL": target.server.endpoint})
+    assert "README.md" in keys_of(s3, "shown")
+
+
 def test_objects_are_deleted_whatever_their_keys(s3: Any, bucket: str, orcas: Command) -> None:
     for key in ODD:
         s3.put_object(Bucket=bucket, Key=f"odd/{key}", Body=b"")

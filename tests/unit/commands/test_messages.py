@@ -279,6 +279,8 @@ def library(places: dict[str, str]) -> Iterator[tuple[int, Callable[[], object]]
     yield 78, lambda: orcas.Server(memory=True, any_signature=True)
     server: Any = SimpleNamespace(endpoint=places["url"], access_key="a", secret_key="b", region="us-east-1", ca=None)
     yield 1, lambda: Control(server).seed(places["new"], "b")
+    with Control(server) as control:
+        yield 1, lambda: control.create_bucket("b-c")
     # The listener fails in this test, because another process listens already.
     nothing: Any = None
     app: Any = SimpleNamespace(connections=SimpleNamespace(certificates=None))

@@ -12,9 +12,9 @@ from typing import Annotated, Final
 
 import typer
 
-from orcas.cli.options import Data, Endpoint
+from orcas.cli.options import Data, Endpoint, Where
 from orcas.cli.output import say
-from orcas.cli.store.upkeep import settings_of
+from orcas.cli.store.upkeep import opened_for_objects
 from orcas.errors import OrcasError
 
 _DAYS: Final = 365
@@ -47,10 +47,9 @@ def demo(
         orcas demo
     """
     from orcas.tools.objects import listed, refusal
-    from orcas.tools.reach import reached
     from orcas.tools.session import RefusedError
 
-    with reached(settings_of(data), endpoint) as session:
+    with opened_for_objects(Where(data, endpoint)) as session:
 
         def put(path: str, body: bytes, query: str = "", kind: str = "") -> None:
             extra = [(b"content-type", kind.encode())] if kind else []

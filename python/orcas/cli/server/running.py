@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,6 +16,9 @@ from orcas.cli.options import Port
 from orcas.errors import UnavailableError, UsageError, because
 from orcas.process.failures import EXIT_NOT_FOUND
 from orcas.settings.config import child_environment, resolve, set_by_variables, unlike_a_root_key, variable_name
+
+if TYPE_CHECKING:
+    from orcas.testing import Control
 
 # As a shell says it: a signal has ended it.
 _BY_SIGNAL = 128
@@ -79,7 +82,7 @@ def run(
     with Server(**settings) as server, server.env():
         with Control(server) as control:
             for name in bucket or ():
-                control.create_bucket(name)
+                _create(control, name)
         code = _run(command)
     raise typer.Exit(code if code >= 0 else _BY_SIGNAL - code)
 
@@ -101,6 +104,20 @@ def _chosen(options: dict[str, object]) -> dict[str, object]:
     return {
         name: str(value) if isinstance(value, Path) else value for name, value in chosen.items() if name not in left_out
     }
+
+
+def _create(control: Control, bucket: str) -> None:
+    from orcas.tools.session import RefusedError
+
+    try:
+        control.create_bucket(bucket)
+    except RefusedError as error:
+        if error.code != "InvalidBucketName":
+            raise
+        raise UsageError(
+            f"--bucket must be a valid name of a bucket, of 3 to 63 lower-case letters, digits, dots and hyphens, not "
+            f"{bucket}."
+        ) from None
 
 
 def _run(command: list[str]) -> int:

@@ -164,9 +164,17 @@ class ApplicationServer(uvicorn.Server):
                 timeout_graceful_shutdown=_GRACE_SECONDS,
             )
         )
-        # Its ends of connections come over the one; the other is the listener's.
-        self._way, self.listener_end = socket.socketpair()
         self._beginning: set[asyncio.Task[None]] = set()
+
+    @functools.cached_property
+    def _ends(self) -> tuple[socket.socket, socket.socket]:
+        """The socket over which the application gets its ends of connections, and that of the listener."""
+        return socket.socketpair()
+
+    @property
+    def listener_end(self) -> socket.socket:
+        """The socket to which the listener gives the application's ends of connections."""
+        return self._ends[1]
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -175,15 +183,15 @@ class ApplicationServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Take connections of the listener."""
-        self._way.setblocking(False)
-        asyncio.get_running_loop().add_reader(self._way, self._take)
+        self._ends[0].setblocking(False)
+        asyncio.get_running_loop().add_reader(self._ends[0], self._take)
         self.servers, self.started = [], True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End them."""
-        asyncio.get_running_loop().remove_reader(self._way)
-        self._way.close()
-        self.listener_end.close()
+        asyncio.get_running_loop().remove_reader(self._ends[0])
+        for end in self._ends:
+            end.close()
         # One that begins later would not be ended.
         await asyncio.gather(*self._beginning, return_exceptions=True)
         await super().shutdown(sockets)
@@ -191,9 +199,9 @@ class ApplicationServer(uvicorn.Server):
     def _take(self) -> None:
         loop = asyncio.get_running_loop()
         with contextlib.suppress(BlockingIOError):
-            message, descriptors, _, _ = socket.recv_fds(self._way, 1, 1)
+            message, descriptors, _, _ = socket.recv_fds(self._ends[0], 1, 1)
             if not message:
-                loop.remove_reader(self._way)
+                loop.remove_reader(self._ends[0])
             for descriptor in descriptors:
                 task = loop.create_task(self._serve_one(socket.socket(fileno=descriptor)))
                 self._beginning.add(task)

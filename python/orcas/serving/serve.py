@@ -353,7 +353,12 @@ class _Server(ApplicationServer):
         self._begin = functools.partial(
             start_front, self.settings, store, self._connections.certificates, listeners, self.listener_end
         )
-        await self.serve()
+        try:
+            await self.serve()
+        finally:
+            # A start that fails has no shutdown.
+            for end in self._ends:
+                end.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Take connections of the front, then let it serve, then call `ready`."""

@@ -2105,6 +2105,19 @@ class Core:
             Refusal: nothing was moved.
         """
 
+    def copy_objects(self, source: str, bucket: str, copies: list[tuple[str, str, str, str | None]]) -> None:
+        """Copy objects of one bucket into another one of its owner, or within it: all, or none. Blocks.
+
+        Args:
+            source: the bucket.
+            bucket: where the copies are to be.
+            copies: of each its key and ETag, the key of the copy, and the ETag of the object which that takes the place
+                of; None if there must be none. At most 1,000, in which no key of a copy is twice.
+
+        Raises:
+            Refusal: nothing was copied.
+        """
+
     def reclaim(self, compact: bool) -> ReclaimStats:
         """Reclaim now; with `compact` files are rewritten too. Blocks until it is done or the store is closed.
 

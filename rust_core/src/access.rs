@@ -1,10 +1,26 @@
-//! Access policies as functions: what is wrong with one, and what several allow.
+//! Access policies as functions: what is wrong with one, and what several allow. And the identities that have them.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use orcas_access::{PolicyKind, warnings};
-use orcas_gateway::compile_policy;
+use orcas_gateway::{IdentityRow, IdentityTables, KeyRow, LimitRow, compile_policy};
+
+/// Accounts, policies, identities, keys and limits.
+#[derive(FromPyObject)]
+pub struct PyIdentityTables(
+    Vec<(String, String, String)>,
+    Vec<(String, String)>,
+    Vec<IdentityRow>,
+    Vec<KeyRow>,
+    Vec<LimitRow>,
+);
+
+impl From<PyIdentityTables> for IdentityTables {
+    fn from(PyIdentityTables(accounts, policies, identities, keys, limits): PyIdentityTables) -> Self {
+        Self { accounts, policies, identities, keys, limits }
+    }
+}
 
 /// Reads a policy. Returns sentences about what it says and probably does not mean.
 #[pyfunction]

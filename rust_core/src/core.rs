@@ -9,6 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
+use super::access::PyIdentityTables;
 use super::admin::metrics::{Surroundings, format_of};
 use super::admin::snapshots::{self, Snapshot};
 use super::admin::{
@@ -40,8 +41,8 @@ use orcas_engine::{
 use orcas_event_streams::{BucketReader, DeliveryReader, ListenOptions, Listener, StreamFormat};
 use orcas_fsck::CheckOptions;
 use orcas_gateway::{
-    Admission, Begun, BucketPrefix, Completion, Done, Gateway, Identities, IdentityRow, IdentityTables, KeyRow,
-    LimitRow, MovedPrefix, Needs, Responder,
+    Admission, Begun, BucketPrefix, Completion, CopiedObject, Done, Gateway, Identities, IdentityRow, IdentityTables,
+    KeyRow, LimitRow, MovedPrefix, Needs, Responder,
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::{ErrorCode, S3Error};
@@ -53,22 +54,6 @@ const TAKE_ATTACHED_MAX: usize = 1024;
 
 /// How long statistics wait for the index.
 const CATCH_UP_AT_MOST: Duration = Duration::from_secs(1);
-
-/// Accounts, policies, identities, keys and limits.
-#[derive(FromPyObject)]
-struct PyIdentityTables(
-    Vec<(String, String, String)>,
-    Vec<(String, String)>,
-    Vec<IdentityRow>,
-    Vec<KeyRow>,
-    Vec<LimitRow>,
-);
-
-impl From<PyIdentityTables> for IdentityTables {
-    fn from(PyIdentityTables(accounts, policies, identities, keys, limits): PyIdentityTables) -> Self {
-        Self { accounts, policies, identities, keys, limits }
-    }
-}
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Core {
@@ -626,6 +611,12 @@ impl Core {
         let to = BucketPrefix { bucket: &target.0, prefix: &target.1 };
         let moved = py.detach(|| self.gateway.move_prefix(from, to, overwrite, limit));
         moved.map(|MovedPrefix { objects, bytes }| (objects, bytes)).map_err(|problem| refusal_of(problem.error))
+    }
+
+    /// Copies objects of one bucket into another one, or within it: all of them, or none. Blocks.
+    fn copy_objects(&self, py: Python<'_>, source: &str, bucket: &str, copies: Vec<CopiedObject>) -> PyResult<()> {
+        let copied = py.detach(|| self.gateway.copy_objects(source, bucket, copies));
+        copied.map_err(|problem| refusal_of(problem.error))
     }
 
     /// What is to be done at intervals.

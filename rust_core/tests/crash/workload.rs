@@ -7,7 +7,7 @@ use orcas_fs_testing::SimRng;
 use orcas_record::{BucketId, BucketSettings, Chunking, Durability, ObjectHeaders, RefLevel, UploadId};
 
 use crate::model::{
-    Bucket, Op, Payload, appends, documents, expire_ops, layer_ops, moves, quotas, version_ops, versioning_op,
+    Bucket, Op, Payload, appends, copies, documents, expire_ops, layer_ops, moves, quotas, version_ops, versioning_op,
 };
 use crate::store::{CHUNK_SIZE, Run};
 
@@ -240,6 +240,9 @@ impl Workload {
             }
             59..66 => {
                 let (source, _) = self.bucket(run)?;
+                if kind == 59 {
+                    return copies::many_op(run, source, id);
+                }
                 let headers = (run.rng.below(2) == 0).then(|| headers(&mut run.rng));
                 let (source, annotations) = ((source, self::key(&mut run.rng)), run.rng.below(2) == 0);
                 Op::Copy { source, bucket: id, key, headers, annotations, precondition }

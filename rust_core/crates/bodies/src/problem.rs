@@ -300,7 +300,7 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         }
         Refusal::TooManyObjects { limit } => {
             let message =
-                format!("There are more than {limit} objects, or their metadata is too much to be moved at once.");
+                format!("There are more than {limit} objects, or their metadata is too much for one operation.");
             S3Error::with(ErrorCode::InvalidRequest, message)
         }
         Refusal::DestinationNotEmpty => {

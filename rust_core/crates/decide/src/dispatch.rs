@@ -3,7 +3,7 @@
 use super::buckets::{changes, creation, snapshots};
 use super::decision::{Context, Decision};
 use super::intent::{DeleteEntry, Intent};
-use super::objects::{annotations, appends, deletions, moves, uploads, versions, writes};
+use super::objects::{annotations, appends, copies, deletions, moves, uploads, versions, writes};
 use super::outcome::Failure;
 use super::upkeep::{expirations, stored_copies, stored_sealing};
 use super::view::View;
@@ -37,6 +37,9 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::UpdateVersion(update) => versions::update(view, context, *update),
         Intent::Annotate(annotate) => annotations::annotate(view, context, *annotate),
         Intent::CopyObject(copy) => writes::copy(view, context, *copy),
+        Intent::CopyObjects { source, bucket, entries } => {
+            copies::copy_objects(view, context, (source, bucket), entries)
+        }
         Intent::MoveObject(moved) => writes::move_object(view, context, *moved),
         Intent::MoveOnce { moved, token } => writes::move_once(view, context, *moved, &token),
         Intent::MovePrefix(moved, under) => moves::move_prefix(view, &moved, &under),

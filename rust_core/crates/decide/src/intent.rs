@@ -8,7 +8,7 @@ use crate::objects::attributes::{CopyAttributes, UpdateVersion};
 use crate::objects::conditions::{EtagMatch, Precondition, SourceConditions};
 use crate::upkeep::expired::Expire;
 use crate::upkeep::sealed::SealStored;
-use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, ObjectChecksum};
+use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
     Annotations, Attributes, BucketId, BucketSettings, ChunkLocation, Chunking, DocumentKind, Durability, Encryption,
     Fingerprint, Object, ObjectHeaders, ObjectLock, PackId, RefLevel, Seal, Sequence, UploadId, VersionId, Versioning,
@@ -83,6 +83,12 @@ pub enum Intent {
     /// The removals of lifecycle rules. Each entry is decided on its own, in order.
     Expire(Box<Expire>),
     CopyObject(Box<Copy>),
+    /// Copies objects of one bucket into another, or within it: all of them, or none.
+    CopyObjects {
+        source: BucketId,
+        bucket: BucketId,
+        entries: Vec<CopyEntry>,
+    },
     UpdateVersion(Box<UpdateVersion>),
     Annotate(Box<Annotate>),
     MoveObject(Box<Move>),
@@ -276,6 +282,17 @@ pub struct Copy {
     pub attributes: CopyAttributes,
     /// A checksum computed for the copy, and the sequence of the source it was computed from.
     pub checksum: Option<(Sequence, Checksum)>,
+}
+
+/// An object that is copied together with others.
+#[derive(Clone, Debug)]
+pub struct CopyEntry {
+    pub from: Bytes,
+    /// That of the source.
+    pub etag: Etag,
+    pub key: Bytes,
+    /// That of the object which the copy takes the place of; `None` if there must be none.
+    pub replaces: Option<Etag>,
 }
 
 /// Bucket, key and version of what is copied; the current version when none is named.

@@ -25,14 +25,14 @@ pub use buckets::snapshots::{layer_name, snapshot_name};
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
-    Annotate, AnnotationChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyHeaders, CopyPart,
-    DeleteEntry, Intent, Move, MovePrefix, ObjectAppend, PlacedChunk, PutObject, PutPart, RequestToken, SettingsChange,
-    Sharing, Source, StoredAnnotations, StoredCopy, StoredInto, StoredText, UnderPrefix, UploadPin,
+    Annotate, AnnotationChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyEntry, CopyHeaders,
+    CopyPart, DeleteEntry, Intent, Move, MovePrefix, ObjectAppend, PlacedChunk, PutObject, PutPart, RequestToken,
+    SettingsChange, Sharing, Source, StoredAnnotations, StoredCopy, StoredInto, StoredText, UnderPrefix, UploadPin,
 };
 pub use lengths::{record_len, records_len};
 pub use limits::{
-    BUCKETS_MAX, DOCUMENTS_LEN_MAX, LAYERS_MAX, MOVE_RECORDS_LEN_MAX, OBJECT_PARTS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN,
-    PUT_SIZE_MAX,
+    BUCKETS_MAX, COPIES_MAX, DOCUMENTS_LEN_MAX, LAYERS_MAX, MOVE_RECORDS_LEN_MAX, OBJECT_PARTS_MAX, OBJECT_SIZE_MAX,
+    PART_SIZE_MIN, PUT_SIZE_MAX,
 };
 pub use objects::attributes::{AttributeChange, CopyAttributes, UpdateVersion};
 pub use objects::conditions::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions, Withheld};

@@ -10,6 +10,8 @@ pub const OBJECT_PARTS_MAX: u16 = 10_000;
 pub const KEY_LEN_MAX: usize = 1024;
 /// Bytes of the records of one decision that moves a prefix, as they are estimated: half of what a batch may have.
 pub const MOVE_RECORDS_LEN_MAX: usize = 512 << 20;
+/// Objects that are copied together.
+pub const COPIES_MAX: usize = 1_000;
 /// Buckets in one store; all of them are kept in memory.
 pub const BUCKETS_MAX: usize = 10_000;
 /// Snapshots in one store; all of them are kept in memory.

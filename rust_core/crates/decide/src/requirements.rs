@@ -27,6 +27,7 @@ pub fn may_be_long(intent: &Intent) -> bool {
     matches!(
         intent,
         Intent::CopyObject(_)
+            | Intent::CopyObjects { .. }
             | Intent::CopyPart(_)
             | Intent::UpdateVersion(_)
             | Intent::MoveObject(_)
@@ -56,6 +57,7 @@ pub fn adds_to(intent: &Intent) -> Option<BucketId> {
         Intent::AppendObject(append) => Some(append.put.bucket),
         Intent::PutPart(put) => Some(put.bucket),
         Intent::CopyObject(copy) => Some(copy.bucket),
+        Intent::CopyObjects { bucket, .. } => Some(*bucket),
         Intent::CopyPart(copy) => Some(copy.bucket),
         Intent::StoredCopy(copy) => Some(match &copy.into {
             StoredInto::Object { put, .. } => put.bucket,
@@ -166,6 +168,7 @@ pub fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durability) -
         | Intent::ForkBucket { .. }
         | Intent::RestoreBucket { .. }
         | Intent::UpdateVersion(_)
+        | Intent::CopyObjects { .. }
         | Intent::MovePrefix(..)
         | Intent::SealStored(..)
         | Intent::CompleteUpload(_) => Durability::Sync,

@@ -157,6 +157,43 @@ fn a_copy_shares_its_source_and_may_change_its_headers() {
 }
 
 #[test]
+fn copies_of_many_happen_together_or_not_at_all() {
+    let mut state = TestView::with_bucket();
+    state.run(put("a", 1)).unwrap();
+    state.run(put("b", 2)).unwrap();
+    let etag_of = |state: &TestView, key| state.version(key).etag;
+    let entry = |from: &'static str, etag, key: &'static str, replaces| CopyEntry {
+        from: from.into(),
+        etag,
+        key: key.into(),
+        replaces,
+    };
+    let run =
+        |state: &mut TestView, entries| state.run(Intent::CopyObjects { source: BUCKET, bucket: BUCKET, entries });
+    let (a, b) = (etag_of(&state, "a"), etag_of(&state, "b"));
+    let first = entry("a", a, "c", None);
+    let failed = |condition| Refusal::PreconditionFailed { condition };
+    let other = Etag::simple([9; 16]);
+    for (second, refusal) in [
+        (entry("b", other, "d", None), failed("x-amz-copy-source-If-Match")),
+        (entry("b", b, "a", None), failed("If-None-Match")),
+        (entry("b", b, "a", Some(other)), failed("If-Match")),
+        (entry("b", b, "d", Some(other)), Refusal::NoSuchKey),
+        (entry("absent", b, "d", None), Refusal::NoSuchKey),
+    ] {
+        assert_eq!(refused(run(&mut state, vec![first.clone(), second])), refusal);
+    }
+    let twice = refused(run(&mut state, vec![first.clone(), entry("b", b, "c", None)]));
+    assert!(matches!(twice, Refusal::InvalidRequest { .. }));
+    let many = vec![first.clone(); COPIES_MAX + 1];
+    assert_eq!(refused(run(&mut state, many)), Refusal::TooManyObjects { limit: COPIES_MAX });
+    assert_eq!(state.keys(), 2);
+    // Two that exchange their names are copied from what there was before.
+    run(&mut state, vec![first, entry("a", a, "b", Some(b)), entry("b", b, "a", Some(a))]).unwrap();
+    assert_eq!(["a", "b", "c"].map(|key| state.version(key).size), [2, 1, 1]);
+}
+
+#[test]
 fn a_move_keeps_everything_but_the_name() {
     let mut state = TestView::with_bucket();
     state.run(put("a", 7)).unwrap();

@@ -30,7 +30,7 @@ pub use finish::{Admission, Done, ResponseSummary};
 pub use form::{FormAdmission, FormHead};
 pub use gateway::Gateway;
 pub use listening::Listening;
-pub use moves::{BucketPrefix, MovedPrefix};
+pub use moves::{BucketPrefix, CopiedObject, MovedPrefix};
 pub use orcas_admission::bounds::lockouts::LockoutOptions;
 pub use orcas_admission::bounds::replays::NotAdmitted;
 pub use orcas_admission::control::admin::{AdminCaller, Needs};

@@ -1,10 +1,11 @@
-//! Moving a prefix for the operator, who names buckets.
+//! Moving a prefix, and copying several objects together, for callers in this process, who name buckets.
 
 use bytes::Bytes;
 
 use crate::gateway::Gateway;
 use orcas_bodies::problem::Problem;
-use orcas_decide::{Failure, MovePrefix, Refusal};
+use orcas_checksum::Etag;
+use orcas_decide::{CopyEntry, Failure, Intent, MovePrefix, Refusal};
 use orcas_record::BucketId;
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -23,7 +24,27 @@ pub struct MovedPrefix {
     pub bytes: u64,
 }
 
+/// An object that is copied together with others: its key and its ETag, the key of the copy, and the ETag of the object
+/// which that takes the place of, unless there must be none.
+pub type CopiedObject = (String, String, String, Option<String>);
+
 impl Gateway {
+    /// Copies objects of a bucket into another one, or within it: all, or none. Blocks.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `NoSuchKey`, `PreconditionFailed`, and `InvalidRequest` for more than `COPIES_MAX` of them, for
+    /// buckets of two owners, and for an ETag that is none.
+    pub fn copy_objects(&self, source: &str, bucket: &str, copies: Vec<CopiedObject>) -> Result<(), Problem> {
+        let entry = |(from, etag, key, replaces): CopiedObject| {
+            let replaces = replaces.map(|etag| etag_of(&etag)).transpose()?;
+            Ok(CopyEntry { from: from.into(), etag: etag_of(&etag)?, key: key.into(), replaces })
+        };
+        let entries = copies.into_iter().map(entry).collect::<Result<_, S3Error>>()?;
+        let (source, bucket) = (self.bucket_called(source)?, self.bucket_called(bucket)?);
+        self.engine.execute(Intent::CopyObjects { source, bucket, entries })?;
+        Ok(())
+    }
+
     /// Moves all objects of one place to another, or none. `limit` is the number of objects that it may be. Blocks.
     pub fn move_prefix(
         &self,
@@ -51,6 +72,11 @@ impl Gateway {
         let bucket = self.engine.bucket(name.as_bytes());
         Ok(bucket.ok_or_else(|| S3Error::with(ErrorCode::NoSuchBucket, format!("There is no bucket {name}.")))?.id)
     }
+}
+
+fn etag_of(text: &str) -> Result<Etag, S3Error> {
+    let refused = || S3Error::with(ErrorCode::InvalidRequest, format!("{text} is no ETag."));
+    Etag::parse(text.as_bytes()).ok_or_else(refused)
 }
 
 /// The error for a place without objects.

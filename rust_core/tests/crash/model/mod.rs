@@ -1,6 +1,7 @@
 //! The plain model: what the store holds after a sequence of operations, and what each of them must be answered.
 
 pub(crate) mod appends;
+pub(crate) mod copies;
 pub(crate) mod documents;
 mod expiry;
 mod layers;
@@ -203,6 +204,7 @@ impl Model {
             | Op::Retain { .. }
             | Op::DefaultRetention { .. }
             | Op::PutDocument { .. }
+            | Op::CopyMany { .. }
             | Op::MovePrefix { .. }
             | Op::CreateSnapshot { .. }
             | Op::DeleteSnapshot { .. }
@@ -253,6 +255,7 @@ impl Model {
             Op::Put { .. } | Op::Delete { .. } | Op::DeleteMany { .. } => self.apply_to_object(op, at),
             Op::Append { .. } => self.append(op, at),
             Op::Copy { .. } => self.copy(op, at),
+            Op::CopyMany { source, bucket, entries } => self.copy_many(*source, *bucket, entries, at),
             Op::Move { .. } => self.move_one(op, at),
             Op::MovePrefix { .. } => self.move_prefix(op, at),
             Op::CreateSnapshot { .. } | Op::DeleteSnapshot { .. } | Op::Fork { .. } | Op::Restore { .. } => {
@@ -343,27 +346,6 @@ impl Model {
             }
             _ => unreachable!("not about an object: {op:?}"),
         }
-    }
-
-    fn copy(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
-        let Op::Copy { source, bucket, key, headers, annotations, precondition } = op else { unreachable!("{op:?}") };
-        self.live(*bucket)?;
-        let mut object = self.source(source)?;
-        let bucket = self.live(*bucket)?;
-        evaluate(bucket.current(key), precondition)?;
-        (object.stamp, object.first, object.frozen) = (at.stamp, at.stamp, false);
-        (object.hold, object.retention) = (None, None);
-        object.annotations.retain(|_, _| *annotations);
-        object.annotations.values_mut().for_each(|(_, written_ms)| *written_ms = at.now_ms);
-        object.modified_ms = at.now_ms;
-        object.headers = headers.clone().unwrap_or(object.headers);
-        if object.parts.is_empty() {
-            // One that was appended to counts as one part.
-            object.etag.parts = object.etag.parts.min(1);
-        }
-        let etag = object.etag;
-        bucket.put(key, object);
-        done(true, Some(etag))
     }
 
     fn apply_to_upload(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {

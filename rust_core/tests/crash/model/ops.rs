@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use orcas_checksum::Md5Hasher;
-use orcas_decide::{DeleteEntry, ExpiredPlace, Precondition};
+use orcas_decide::{CopyEntry, DeleteEntry, ExpiredPlace, Precondition};
 use orcas_record::{
     BucketId, BucketSettings, DocumentKind, ObjectHeaders, Retention, RetentionMode, UploadId, VersionId, Versioning,
 };
@@ -119,6 +119,12 @@ pub enum Op {
         headers: Option<ObjectHeaders>,
         annotations: bool,
         precondition: Precondition,
+    },
+    /// All of them, or none.
+    CopyMany {
+        source: BucketId,
+        bucket: BucketId,
+        entries: Vec<CopyEntry>,
     },
     /// Under a token it happens once.
     Move {

@@ -91,6 +91,12 @@ impl Followed {
     /// An operation was acknowledged, and is in the state `at`.
     pub fn expect(&mut self, at: usize, model: &Model, op: &Op) {
         let name = |id| model.buckets.iter().find(|(_, bucket)| bucket.id == Some(id)).map(|(name, _)| name.clone());
+        if let Op::CopyMany { bucket, entries, .. } = op {
+            let bucket = name(*bucket).expect("the bucket is there");
+            let kinds: &[_] = &[ChangeKind::Stored];
+            self.expected.extend(entries.iter().map(|entry| (at, kinds, bucket.clone(), entry.key.clone())));
+            return;
+        }
         let (kinds, bucket, key): (&[_], _, _) = match op {
             Op::CreateBucket { name, .. } => (&[ChangeKind::BucketCreated], Some(name.clone()), &Bytes::new()),
             Op::Put { bucket, key, .. } | Op::Copy { bucket, key, .. } => (&[ChangeKind::Stored], name(*bucket), key),

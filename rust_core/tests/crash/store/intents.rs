@@ -145,6 +145,7 @@ impl Run {
                     checksum: None,
                 }))
             }
+            Op::CopyMany { source, bucket, entries } => Intent::CopyObjects { source, bucket, entries },
             Op::Move { from_bucket, from_key, bucket, key, precondition, token } => {
                 let from_conditions = SourceConditions::default();
                 let moved = Box::new(Move { from_bucket, from_key, from_conditions, bucket, key, precondition });

@@ -29,7 +29,8 @@ impl Mode {
 
     /// Whether the engine decides it without storing content again, as a front end would.
     pub fn allows(self, op: &Op) -> bool {
-        let shares = matches!(op, Op::Append { .. } | Op::Copy { .. } | Op::CopyPart { .. } | Op::Annotate { .. });
+        let copies = matches!(op, Op::Copy { .. } | Op::CopyMany { .. } | Op::CopyPart { .. });
+        let shares = copies || matches!(op, Op::Append { .. } | Op::Annotate { .. });
         self != Self::Customer || !shares
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod annotations;
 pub(crate) mod appends;
 pub(crate) mod attributes;
 pub(crate) mod conditions;
+pub(crate) mod copies;
 pub(crate) mod deletions;
 pub(crate) mod locks;
 pub(crate) mod manifest;

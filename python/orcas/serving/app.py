@@ -262,7 +262,7 @@ async def _assembled(
             if serves:
                 parts.schedule.start()
                 if not reads:
-                    await prepare(settings, root, dispatcher)
+                    await prepare(core, settings, root, dispatcher)
             dispatch, below = _dispatch(dispatcher, parts.testing)
             yield OpenStore(
                 dispatch=dispatch,

@@ -102,7 +102,7 @@ def _test_control(core: Core, settings: Settings) -> TestControl | None:
     return TestControl(core, settings.domains, settings.website_host)
 
 
-async def prepare(settings: Settings, root: Root, dispatcher: Dispatcher) -> None:
+async def prepare(core: Core, settings: Settings, root: Root, dispatcher: Dispatcher) -> None:
     """Create the buckets that the settings name, and let one be a warehouse of tables.
 
     Raises:
@@ -120,7 +120,7 @@ async def prepare(settings: Settings, root: Root, dispatcher: Dispatcher) -> Non
     from orcas.tables.warehouses import create_warehouse
 
     try:
-        await create_warehouse(Objects(lambda: dispatcher, lambda: root, settings.region), bucket)
+        await create_warehouse(Objects(lambda: dispatcher, lambda: root, lambda: core, settings.region), bucket)
     except TableError as error:
         raise ConfigurationError(
             f"The bucket {bucket} of ORCAS_WAREHOUSE cannot be a warehouse ({error.message}): name another one."

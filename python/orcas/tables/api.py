@@ -38,7 +38,6 @@ from orcas.tables.names import (
     Identifier,
     Namespace,
     Places,
-    bucket_of,
     checked,
     identifier,
     name_of,
@@ -130,14 +129,11 @@ def tables_app(
     def directory() -> Directory | None:
         return parts().identities
 
-    def move(bucket: str, source: str, target: str, count: int) -> None:
-        core().move_prefix((bucket_of(bucket), source), (bucket_of(bucket), target), True, count)
-
     def account() -> str:
         return account_number(root().owner)
 
-    objects = Objects(dispatch, root, settings.region)
-    catalog = Catalog(objects, lambda: Places(root().secret_key), move)
+    objects = Objects(dispatch, root, core, settings.region)
+    catalog = Catalog(objects, lambda: Places(root().secret_key))
     answers = _Answers(Vending(directory, root, settings.region))
     app = FastAPI(title="Tables", docs_url=None, redoc_url=None, openapi_url=None)
     app.router.redirect_slashes = False

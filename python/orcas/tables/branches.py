@@ -31,7 +31,7 @@ from orcas.tables.names import (
     place_of,
     url,
 )
-from orcas.tables.objects import ChangedError, Objects
+from orcas.tables.objects import PAGE, ChangedError, Copy, Objects
 from orcas.tables.warehouses import check_warehouse, document
 
 if TYPE_CHECKING:
@@ -160,9 +160,8 @@ class Branches:
     async def merge(self, branch: str) -> list[str]:
         """Make a warehouse have what was changed in a branch. The names of what was merged.
 
-        Files are copied first; if the rest fails, they are left as those of a lost commit are. Then tables are changed one
-        after another, in turns that keep others out: the bucket of a fork has no move of a prefix, so no transaction. If
-        the server is killed in between, another merge goes on, because those that are done no longer differ.
+        Files are copied first; if the rest fails, they are left as those of a lost commit are. Then all that was changed is
+        put in place of what was there, in one batch of the engine.
 
         Raises:
             TableError: something cannot be merged, and nothing was.
@@ -172,21 +171,24 @@ class Branches:
         changes = [each for each in found if each.by != "warehouse"]
         if not changes:
             return []
-        state, files = await self._ready(branch, changes, known)
-        for key in files:
-            await self._objects.copy(branch, key, warehouse)
+        if len(changes) > PAGE:
+            raise conflict(
+                f"Nothing was merged: {branch} has changed {len(changes)} names, and at most {PAGE} are merged."
+            )
+        files = await self._ready(branch, changes, known)
         turns = [name for each in changes for name in (each.name, each.namespace)]
-        async with self._catalog.turn(warehouse, turns), self._catalog.turn(branch, turns):
-            found, known = await self._compared(branch)
-            again = [each for each in found if each.key in state]
-            if again != changes or any(each.unfit(warehouse, {*known, *state}) for each in again):
-                raise conflict("The branch or the warehouse was changed meanwhile: try again.")
-            # Namespaces come first, as their keys do.
-            for each in changes:
-                try:
-                    await self._objects.put(warehouse, each.key, state[each.key], etag=each.now)
-                except ChangedError:
-                    raise conflict(f"A client of S3 has changed {each.key} meanwhile: try again.") from None
+        try:
+            for at in range(0, len(files), PAGE):
+                await self._objects.copy(branch, warehouse, files[at : at + PAGE])
+            async with self._catalog.turn(warehouse, turns):
+                # The engine compares what is changed itself, and not what must stay beside it.
+                now = await self._state(warehouse)
+                if any(each.unfit(warehouse, {*now, *(each.key for each in changes)}) for each in changes):
+                    raise ChangedError
+                copies = [Copy(each.key, str(each.branch), each.key, each.now) for each in changes]
+                await self._objects.copy(branch, warehouse, copies)
+        except ChangedError:
+            raise conflict("The branch or the warehouse was changed meanwhile: try again.") from None
         return [str(each) for each in changes]
 
     # Parts
@@ -255,35 +257,30 @@ class Branches:
         told = {} if stored is None else json.loads(stored.body)
         return {each["snapshot-id"]: each.get("summary") or {} for each in told.get("snapshots", [])}
 
-    async def _ready(
-        self, branch: str, changes: list[Change], known: Collection[str]
-    ) -> tuple[dict[str, bytes], list[str]]:
-        """The objects that a merge stores in the warehouse, and the files that have to be copied first.
+    async def _ready(self, branch: str, changes: list[Change], known: Collection[str]) -> list[Copy]:
+        """The files that have to be copied before a merge.
 
         Raises:
             TableError: something cannot be merged; all of it is named.
         """
-        state: dict[str, bytes] = {}
-        files: list[str] = []
+        files: list[Copy] = []
         refused = []
         there = {*known, *(each.key for each in changes)}
         for each in changes:
             why = each.unfit(name_of(branch), there)
-            if why is None:
+            if why is None and each.folder != NAMESPACES:
                 found = await self._objects.get(branch, each.key)
                 if found is None or found.etag != each.branch:
                     raise conflict("The branch was changed meanwhile: try again.")
-                state[each.key] = found.body
-                if each.folder != NAMESPACES:
-                    new, why = await self._new_files(branch, each, document(found))
-                    files += new
+                new, why = await self._new_files(branch, each, document(found))
+                files += new
             if why is not None:
                 refused.append(f"{each} {why}")
         if refused:
             raise conflict(f"Nothing was merged: {'; '.join(refused)[:_SAID_MAX]}.")
-        return state, files
+        return files
 
-    async def _new_files(self, branch: str, change: Change, pointer: dict[str, Any]) -> tuple[list[str], str | None]:
+    async def _new_files(self, branch: str, change: Change, pointer: dict[str, Any]) -> tuple[list[Copy], str | None]:
         """The files of a table that its warehouse lacks; and why it cannot be merged, if so.
 
         Readers of a table get keys for its place. So also in a branch, a table must not have got that of another one.
@@ -299,7 +296,7 @@ class Branches:
         if any(here.get(key, etag) != etag for key, etag in before.items()):
             return [], "has files that were overwritten in the branch"
         now = await self._objects.etags(warehouse, f"{place}/")
-        return [key for key in here if key not in now], None
+        return [Copy(key, etag, key, None) for key, etag in here.items() if key not in now], None
 
 
 def _counted(mine: Mapping[int, Mapping[str, Any]], others: Collection[int]) -> dict[str, int]:

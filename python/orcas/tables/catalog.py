@@ -17,7 +17,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from orcas.engine import Refusal
 from orcas.tables import metadata as of_tables
 from orcas.tables import views as of_views
 from orcas.tables.failures import NO_NAMESPACE, NO_TABLE, NO_VIEW, TableError, conflict, exists, invalid, missing
@@ -34,7 +33,7 @@ from orcas.tables.names import (
     place_of,
     url,
 )
-from orcas.tables.objects import ChangedError, Objects, Stored
+from orcas.tables.objects import ChangedError, Copy, Objects, Stored, Written
 from orcas.tables.warehouses import FORMAT, check_warehouse, document
 
 if TYPE_CHECKING:
@@ -94,12 +93,10 @@ class _Made:
 
 
 class Catalog:
-    """The tables of all warehouses; used from one event loop. `move`: moves a prefix of a bucket to another, at once."""
+    """The tables of all warehouses; used from one event loop."""
 
-    def __init__(
-        self, objects: Objects, places: Callable[[], Places], move: Callable[[str, str, str, int], None]
-    ) -> None:
-        self._objects, self._places, self._move = objects, places, move
+    def __init__(self, objects: Objects, places: Callable[[], Places]) -> None:
+        self._objects, self._places = objects, places
         self._turns: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def check_warehouse(self, bucket: str) -> None:
@@ -376,24 +373,22 @@ class Catalog:
         if len(ready) == 1:
             await self._objects.put(bucket, ready[0].table.key, ready[0].pointer, etag=ready[0].etag)
             return
-        # The pointers are put together beside the tables, and one batch of the engine moves them.
+        # The pointers are put together beside the tables, and one batch of the engine copies them.
         prefix = f"{TRANSACTIONS}{uuid.uuid4()}/"
+        staged: list[tuple[str, Written]] = []
+        copies = []
         try:
             for each in ready:
-                await self._objects.put(bucket, prefix + each.table.path, each.pointer)
-            await asyncio.to_thread(self._move, bucket, prefix, TABLES, len(ready))
-        except Refusal as refusal:
-            status, code, message = refusal.args
-            if code == "InvalidBucketState":
-                raise TableError(
-                    406,
-                    "UnsupportedOperationException",
-                    f"Transactions over several tables are for buckets that never had versioning, snapshots or branches: "
-                    f"commit to {bucket} table by table.",
-                ) from None
-            raise TableError(503 if status >= 500 else status, "ServiceUnavailableException", message) from None
+                key = prefix + each.table.path
+                written = await self._objects.put(bucket, key, each.pointer)
+                staged.append((key, written))
+                copies.append(Copy(key, written.etag, each.table.key, each.etag))
+            await self._objects.copy(bucket, bucket, copies)
         finally:
-            await self._objects.delete_all(bucket, prefix)
+            for key, written in staged:
+                # What is left, such as in a bucket with Object Lock, goes with the orphans.
+                with contextlib.suppress(TableError):
+                    await self._objects.forget(bucket, key, written.version)
 
     @contextlib.asynccontextmanager
     async def turn(self, bucket: str, names: Iterable[Namespace | Identifier]) -> AsyncIterator[None]:

@@ -1,6 +1,7 @@
 """The objects of a warehouse: requests that root signs, to the application of S3 in this process.
 
-So they are decided, counted, and made durable as any other. What the caller may do is decided before. Must not know tables.
+So they are decided, counted, and made durable as any other; only copies of several objects at once, which S3 has not, are
+asked of the engine. What the caller may do is decided before. Must not know tables.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ import base64
 import hashlib
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from orcas.control.identities.names import account_number
-from orcas.engine import sign
+from orcas.engine import Refusal, sign
 from orcas.http.extensions import RESPONSE
 from orcas.http.signing import UNSIGNED, encode_query
 from orcas.tables.failures import TableError, invalid
@@ -26,11 +27,13 @@ from orcas.tables.names import bucket_of
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
+    from orcas.engine import Core
+
     Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Bytes of an object that is read into memory.
 OBJECT_MAX: Final = 64 * 1024 * 1024
-# Keys of a page of a list, and of an order to delete.
+# Keys of a page of a list, of an order to delete, and of one to copy.
 PAGE: Final = 1000
 _HOST: Final = b"localhost"
 _CLIENT: Final = ("127.0.0.1", 0)
@@ -68,6 +71,25 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What was stored: the ETag of the object and its version, `null` where the bucket keeps none."""
+
+    etag: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """An object that is copied: its key and ETag, the key of the copy, and the ETag of the object that the copy takes the
+    place of, if there may be one."""
+
+    source: str
+    etag: str
+    key: str
+    replaces: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """A page of a list: keys, and where the next one begins."""
 
@@ -76,10 +98,13 @@ class Page:
 
 
 class Objects:
-    """The objects of all warehouses, by whose names buckets are called. `app` and `root` are called for each request."""
+    """The objects of all warehouses, by whose names buckets are called. `app`, `root` and `core`, that of the open store,
+    are called for each request."""
 
-    def __init__(self, app: Callable[[], Application], root: Callable[[], Signing], region: str) -> None:
-        self._app, self._root, self._region = app, root, region
+    def __init__(
+        self, app: Callable[[], Application], root: Callable[[], Signing], core: Callable[[], Core], region: str
+    ) -> None:
+        self._app, self._root, self._core, self._region = app, root, core, region
 
     async def create_bucket(self, bucket: str) -> None:
         """Create a bucket of root's, if there is none.
@@ -103,7 +128,7 @@ class Objects:
         answer.check()
         return Stored(answer.body, answer.headers.get(b"etag", b"").decode())
 
-    async def put(self, bucket: str, key: str, body: bytes, *, etag: str | None = None) -> None:
+    async def put(self, bucket: str, key: str, body: bytes, *, etag: str | None = None) -> Written:
         """Store an object in place of the one with this ETag; without one, there must be none.
 
         Raises:
@@ -117,6 +142,7 @@ class Objects:
         if answer.status in _NOT_MET or (etag is not None and answer.code == "NoSuchKey"):
             raise ChangedError
         answer.check()
+        return Written(answer.headers[b"etag"].decode(), answer.headers.get(b"x-amz-version-id", b"null").decode())
 
     async def delete(self, bucket: str, key: str, etag: str) -> None:
         """Delete the object with this ETag.
@@ -128,6 +154,14 @@ class Objects:
         if answer.status in _NOT_MET or answer.status == _MISSING:
             raise ChangedError
         answer.check()
+
+    async def forget(self, bucket: str, key: str, version: str) -> None:
+        """Remove a version for good.
+
+        Raises:
+            TableError: it cannot be removed.
+        """
+        (await self._ask("DELETE", bucket, key, query={"versionId": version})).check()
 
     async def rename(self, bucket: str, source: str, target: str, etag: str) -> None:
         """Give the object with this ETag another key, which none may have.
@@ -171,10 +205,21 @@ class Objects:
             found |= {each.findtext("Key") or "": each.findtext("ETag") or "" for each in answer.iter("Contents")}
         return found
 
-    async def copy(self, source: str, key: str, bucket: str) -> None:
-        """Copy an object to the same key of another bucket."""
-        headers = [(b"x-amz-copy-source", quote(f"/{bucket_of(source)}/{key}").encode())]
-        (await self._ask("PUT", bucket, key, headers=headers)).check()
+    async def copy(self, source: str, bucket: str, copies: Sequence[Copy]) -> None:
+        """Copy objects of a bucket into another one, or within it: all of them at once, or none.
+
+        Raises:
+            ChangedError: one is not as it was.
+            TableError: they cannot be stored.
+        """
+        rows = [(each.source, each.etag, each.key, each.replaces) for each in copies]
+        try:
+            await asyncio.to_thread(self._core().copy_objects, bucket_of(source), bucket_of(bucket), rows)
+        except Refusal as refusal:
+            status, code, message = refusal.args
+            if status in _NOT_MET or code == "NoSuchKey":
+                raise ChangedError from None
+            raise invalid(message) if status == _INVALID else _failed(code) from None
 
     async def has_locks(self, bucket: str) -> bool:
         """Whether objects of a bucket can be locked."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import random
+import threading
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +27,7 @@ from orcas.tools.session import session_of
 from orcas.tools.tables import remove_orphans
 
 exceptions = package("pyiceberg.exceptions")
+requests = package("requests")
 
 pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("ignore")]
 
@@ -33,7 +37,7 @@ _KEYS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[orcas.Server]:
-    """One of its own: a warehouse that has had a branch has no commits of several tables."""
+    """One of its own, whose warehouse has branches."""
     with orcas.Server(memory=True, warehouse=LAKE) as running:
         yield running
 
@@ -119,13 +123,13 @@ def test_upkeep_in_a_branch(server: orcas.Server, catalog: Any, namespace: str, 
 
 
 def test_commits_of_several_tables(catalog: Any, server: orcas.Server, namespace: str, branch: str) -> None:
-    """The bucket of a branch, and that of its warehouse then, cannot move a prefix."""
+    """In a branch, and in a warehouse that has one."""
     for each in (catalog, catalog_of(server, warehouse=branch)):
         tables = [each.create_table((namespace, name), schema=rows(0).schema) for name in ("a", "b")]
         url = f"{server.endpoint}/_orcas/iceberg/v1/{'lake' if each is catalog else branch}/transactions/commit"
         answer = each._session.post(url, json=transaction(*((table, ()) for table in tables), namespace=namespace))
-        assert (answer.status_code, "table by table" in answer.text) == (406, True)
-        assert not any("done" in each.load_table(table.name()).properties for table in tables)
+        assert answer.status_code == 204
+        assert all("done" in each.load_table(table.name()).properties for table in tables)
 
 
 def test_names_that_cannot_be(server: orcas.Server, branch: str, branch_command: Command) -> None:
@@ -310,6 +314,34 @@ def test_a_merge(server: orcas.Server, catalog: Any, namespace: str, branch: str
     assert numbers(catalog.load_table((namespace, "other"))) == list(range(50, 60))
     catalog.load_table((namespace, "new", "u")).append(rows(10))
     assert not [key for key in keys_of(server.client(), LAKE) if key.startswith(".iceberg/transactions/")]
+
+
+@pytest.mark.full
+def test_a_server_that_is_killed_while_it_merges(tmp_path: Path) -> None:
+    """Of a merge, there is all or nothing."""
+    keys = {"root_access_key": "AKIAEXAMPLE", "root_secret_key": "a-secret-of-tests"}
+    tables, outcomes = [("n", name) for name in "abcdef"], set()
+    for run in range(12):
+        directory, branch = tmp_path / str(run), f"{LAKE}@b"
+        with orcas.Server(directory, warehouse=LAKE, **keys) as first:
+            made = catalog_of(first)
+            made.create_namespace("n")
+            for name in tables:
+                made.create_table(name, schema=rows(0).schema)
+            session, url = made._session, f"{first.endpoint}/_orcas/iceberg/branches/{branch}"
+            assert session.post(url, json={}).ok
+            for name in tables:
+                catalog_of(first, warehouse=branch).load_table(name).append(rows(0))
+            killer = threading.Timer(run / 100, first.kill)
+            killer.start()
+            with contextlib.suppress(requests.ConnectionError):
+                session.post(f"{url}/merge", json={})
+            killer.join()
+        with orcas.Server(directory, warehouse=LAKE, **keys) as second:
+            merged = [bool(catalog_of(second).load_table(name).snapshots()) for name in tables]
+            assert len(set(merged)) == 1, merged
+            outcomes |= set(merged)
+    assert outcomes == {False, True}
 
 
 def test_merges_that_are_refused(

@@ -46,6 +46,7 @@ import streams
 import tls
 import trees
 import versions
+import warehouses
 import watching
 from figures import Figure, Measurement, Plan, table
 
@@ -85,6 +86,10 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "replication-lag": replication.lag,
     "replication-rate": replication.rate,
     "replication-puts": replication.puts,
+    "table-commits": warehouses.commits,
+    "table-loads": warehouses.loads,
+    "branches": warehouses.branches,
+    "catalog": warehouses.fixture,
     "ready": startup.ready,
     "first-use": startup.first_use,
     "million": index.million,

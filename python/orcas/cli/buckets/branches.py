@@ -113,7 +113,8 @@ def drop(branch: Branch, *, where: Where) -> None:
 def _side(counts: dict[str, int] | None) -> str:
     if counts is None or not counts["snapshots"]:
         return ""
-    return f"{counts['snapshots']} snapshots, +{counts['added']} -{counts['removed']} rows"
+    snapshots = counts["snapshots"]
+    return f"{snapshots} snapshot{'s' * (snapshots > 1)}, +{counts['added']} -{counts['removed']} rows"
 
 
 def _ask(

@@ -43,6 +43,8 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "rb": ("s3://photos",),
     "presign": ("s3://photos/a",),
     "probe": ("s3://photos/a",),
+    "replication add": ("photos", "--to", "backup/photos"),
+    "replication target add": ("backup", "https://a", "--access-key", "key", "--secret-key", "secret"),
     "quota set": ("photos", "--objects", "1"),
     "key create": ("name",),
     "key destroy": ("name", "--yes"),

@@ -37,6 +37,11 @@ def _in_body(rng: random.Random, raw: bytes) -> bytes:
     return raw[:at] + bytes((raw[at] ^ (1 << rng.randrange(8)),)) + raw[at + 1 :]
 
 
+def _of_the_connection(rng: random.Random, raw: bytes) -> bytes:
+    at = _line(raw) + 2
+    return raw[:at] + rng.choice((b"te: trailers\r\n", b"keep-alive: 3\r\n", b"proxy-connection: close\r\n")) + raw[at:]
+
+
 Change = Callable[[random.Random, bytes], bytes]
 # These leave the framing of requests as it is.
-ALL: Final[tuple[Change, ...]] = (_in_target, _in_body)
+ALL: Final[tuple[Change, ...]] = (_in_target, _in_body, _of_the_connection)

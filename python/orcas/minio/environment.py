@@ -78,10 +78,7 @@ def wanted(arguments: list[str], environ: Mapping[str, str]) -> Wanted:
     """
     made = Wanted()
     flags, places = _parsed(arguments, made.unused)
-    known = dict(environ)
-    if path := known.pop("MINIO_CONFIG_ENV_FILE", None):
-        known |= _of_file(Path(path))
-    variables = _Variables(known)
+    variables = _read(environ)
     variables.refuse()
     made.settings["data"] = _place(places or variables.words("MINIO_ARGS", "MINIO_VOLUMES", "MINIO_ENDPOINTS"))
     _listen(made, flags, variables)
@@ -106,6 +103,26 @@ def wanted(arguments: list[str], environ: Mapping[str, str]) -> Wanted:
     made.settings |= {"minio": True, "public_access": "open"}
     made.unused += variables.left()
     return made
+
+
+def reached_by(environ: Mapping[str, str]) -> dict[str, object]:
+    """The settings by which clients on this machine find a server with these variables: address, certificate, root key.
+
+    Raises:
+        ConfigurationError: a variable is wrong.
+    """
+    made, variables = Wanted(), _read(environ)
+    _listen(made, {}, variables)
+    _certify(made, variables.take("MINIO_CERTS_DIR"))
+    _root(made, variables)
+    return made.settings
+
+
+def _read(environ: Mapping[str, str]) -> _Variables:
+    known = dict(environ)
+    if path := known.pop("MINIO_CONFIG_ENV_FILE", None):
+        known |= _of_file(Path(path))
+    return _Variables(known)
 
 
 class _Variables:

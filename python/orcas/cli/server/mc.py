@@ -13,17 +13,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 import typer
 
 from orcas.cli.options import Where
 from orcas.cli.server.aws import taken
-from orcas.cli.store.upkeep import opened
+from orcas.cli.store.upkeep import opened, settings_of
 from orcas.errors import OrcasError, UnavailableError, UsageError, because
-from orcas.settings.clients import S3_ENDPOINTS
-from orcas.settings.config import environment, variables_of
+from orcas.settings.clients import S3_ENDPOINTS, client_variables, server_url
+from orcas.settings.config import environment, set_by_variables, variables_of
 
 _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 # The alias of the server that runs here, unless another was given this name.
@@ -39,8 +39,15 @@ _INSTEAD: Final = {
 }  # fmt: skip
 _OTHERS: Final = "a client such as `aws s3api`"
 
-# URL, access key and secret key. None: the server that runs here.
-_Server = tuple[str, str, str] | None
+
+class _Server(NamedTuple):
+    url: str
+    access_key: str
+    secret_key: str
+    # File with the certificates to trust, if none is named otherwise.
+    ca: str | None = None
+
+
 Command = Annotated[list[str] | None, typer.Argument(metavar="COMMAND...", help="As those of `mc`.")]
 
 
@@ -54,7 +61,7 @@ def mc(command: Command = None) -> None:
 
     They are ready, alias set, mb, stat of a bucket, ls, cp, anonymous set, version enable and version suspend. In the
     image, `mc` is this command. Aliases are where MinIO's client has them: in MC_HOST_ALIAS, or in MC_CONFIG_DIR (~/.mc).
-    Unless there is one, `local` is the server that runs here.
+    Unless there is one, `local` is the server that runs here: by its store, else at MINIO_ADDRESS, or port 9000.
 
     Examples:
 
@@ -106,29 +113,54 @@ def _aliases() -> dict[str, Any]:
         raise UnavailableError(f"{path} cannot be read: {error}; correct or remove it.") from None
 
 
-def _server(alias: str) -> _Server:
+def _server(alias: str) -> _Server | None:
+    """The server of an alias; None: the one that has the store open that commands find here."""
     if (given := variables_of("MC_HOST_").get(f"MC_HOST_{alias}")) is not None:
         parts = urlsplit(given)
         keys = unquote(parts.username or ""), unquote(parts.password or "")
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", *keys
-    if (found := _aliases()["aliases"].get(alias)) is not None:
-        return found["url"], found["accessKey"], found["secretKey"]
+        return _Server(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", *keys)
+    # MinIO's client makes an alias `local` of its own, which is port 9000 without keys.
+    if (found := _aliases()["aliases"].get(alias)) is not None and (alias != _LOCAL or found["accessKey"]):
+        return _Server(found["url"], found["accessKey"], found["secretKey"])
     if alias != _LOCAL:
         raise UsageError(f"There is no alias {alias}: make it with `mc alias set {alias} URL ACCESS_KEY SECRET_KEY`.")
-    return None
+    return _local()
+
+
+def _local() -> _Server | None:
+    from orcas.control.files.address import linked, running_at
+    from orcas.minio.environment import PREFIX, reached_by
+
+    settings, variables = settings_of(None), variables_of(PREFIX)
+    # The link leads to the server of this container, whatever its command line says.
+    by_its_store = "data" in set_by_variables() or running_at(settings.data) is not None
+    if linked(settings.server_link) is not None or (by_its_store and "MINIO_ADDRESS" not in variables):
+        return None
+    found = reached_by(variables)
+    host = found["host"] if found["host"] not in ("::", "0.0.0.0") else "localhost"  # noqa: S104 - of all addresses, one
+    certificates = cast("list[str] | None", found.get("tls_cert_file"))
+    return _Server(
+        server_url(str(host), cast("int", found["port"]), tls=certificates is not None),
+        str(found["root_access_key"]),
+        str(found["root_secret_key"]),
+        certificates[0] if certificates else None,
+    )
 
 
 @contextlib.contextmanager
-def _at(server: _Server) -> Iterator[Where]:
+def _at(server: _Server | None) -> Iterator[Where]:
     """The options by which commands of Orcas find a server. They take its keys from variables."""
     if server is None:
         with environment(dict.fromkeys(S3_ENDPOINTS)):
             yield Where()
         return
-    url, access_key, secret_key = server
-    keys = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key, "AWS_SESSION_TOKEN": None}
-    with environment(keys):
-        yield Where(endpoint=url)
+    keys = {
+        "AWS_ACCESS_KEY_ID": server.access_key,
+        "AWS_SECRET_ACCESS_KEY": server.secret_key,
+        "AWS_SESSION_TOKEN": None,
+    }
+    with environment({**keys, "AWS_CA_BUNDLE": client_variables().ca_bundle or server.ca}):
+        yield Where(endpoint=server.url)
 
 
 def _say(line: str) -> None:
@@ -139,11 +171,17 @@ def _ready(words: list[str]) -> None:
     from orcas.cli.server.status import ready_url
 
     _, (alias,) = _parsed(words, "ready ALIAS", 1, 1)
-    server = _server(alias)
+    said = ""
     while True:
-        with contextlib.suppress(UnavailableError), _at(server) as where:
-            _say(f"The cluster '{ready_url(where)}' is ready")
-            return
+        try:
+            # Where the server is may be known only once it has started.
+            with _at(_server(alias)) as where:
+                _say(f"The cluster '{ready_url(where)}' is ready")
+                return
+        except UnavailableError as error:
+            if str(error) != said:
+                said = str(error)
+                sys.stderr.write(f"Waiting for the cluster '{alias}': {said}\n")
         time.sleep(_POLL_SECONDS)
 
 
@@ -157,13 +195,13 @@ def _set_alias(words: list[str]) -> None:
         if given is not None and given.lower() != value:
             raise UsageError(f"{option} {given} is not taken: leave it out.")
     _, (alias, url, access_key, secret_key) = _parsed(left, "alias set ALIAS URL ACCESS_KEY SECRET_KEY", 4, 4)
-    server = url.rstrip("/"), access_key, secret_key
+    server = _Server(url.rstrip("/"), access_key, secret_key)
     with _at(server) as where, opened(where) as session:
         # As MinIO's client, it wants to be sure of the server and the key.
         buckets(session)
     known, directory = _aliases(), _directory()
-    entry = dict(zip(("url", "accessKey", "secretKey"), server, strict=True))
-    known["aliases"][alias] = {**entry, "api": "s3v4", "path": "auto"}
+    entry = {"url": server.url, "accessKey": access_key, "secretKey": secret_key, "api": "s3v4", "path": "auto"}
+    known["aliases"][alias] = entry
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = directory / f"config.json.{os.getpid()}"

@@ -195,6 +195,18 @@ def test_a_bucket_of_a_user_is_made_public_by_its_policy_alone(server: Running) 
     assert server.client(None).get_object(Bucket="site", Key="k")["Body"].read() == b"content"
 
 
+def test_a_bucket_that_is_there_is_created_again_as_on_s3(server: Running, tmp_path: Path) -> None:
+    # docs/instead-of-minio.md says so: MinIO refuses it in every region.
+    assert server.client().create_bucket(Bucket="all")["ResponseMetadata"]["HTTPStatusCode"] == 200
+    there = {"LocationConstraint": "eu-central-1"}
+    with (
+        running(tmp_path, MINIO_REGION="eu-central-1", MINIO_DEFAULT_BUCKETS="all") as elsewhere,
+        pytest.raises(ClientError) as refused,
+    ):
+        elsewhere.client(("minioadmin", "minioadmin")).create_bucket(Bucket="all", CreateBucketConfiguration=there)
+    assert refused.value.response["Error"]["Code"] == "BucketAlreadyOwnedByYou"
+
+
 def test_the_console_is_on_its_port(server: Running) -> None:
     status, headers, _ = server.ask("GET", "/", server.console_port, accept="text/html")
     assert (status, headers["location"]) == (307, "/_orcas/console/")

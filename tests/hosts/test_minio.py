@@ -284,6 +284,30 @@ def test_what_is_not_here_is_refused_with_one_sentence(arguments: list[str], cod
     assert found.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"MINIO_DEFAULT_BUCKETS": "My_Bucket"}, "The bucket My_Bucket of MINIO_DEFAULT_BUCKETS cannot be created"),
+        (
+            {"MINIO_NOTIFY_WEBHOOK_ENABLE_A": "on", "MINIO_NOTIFY_WEBHOOK_ENDPOINT_A": "receiver"},
+            "The target A of the MINIO_NOTIFY variables needs url",
+        ),
+        (
+            {"MINIO_KMS_SECRET_KEY": "k:" + "A" * 43 + "=", "ORCAS_MASTER_PASSPHRASE": "a passphrase"},
+            "MINIO_KMS_SECRET_KEY and ORCAS_MASTER_PASSPHRASE are both set",
+        ),
+    ],
+)
+def test_messages_name_the_variable_that_was_given(tmp_path: Path, variables: dict[str, str], message: str) -> None:
+    environment = child_environment() | {"HOME": str(tmp_path), "MINIO_ADDRESS": "127.0.0.1:0"} | variables
+    found = subprocess.run(
+        [sys.executable, "-m", "orcas", "minio", "server", str(tmp_path / "data")],
+        env=environment, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert found.returncode == 78
+    assert message in found.stderr.splitlines()[-1]
+
+
 def test_brokers_are_targets_by_the_arns_of_minio(tmp_path: Path) -> None:
     # Nobody listens there, and nobody has to: events wait in the journal.
     variables = {

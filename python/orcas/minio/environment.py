@@ -262,22 +262,27 @@ def _listen(made: Wanted, flags: Mapping[str, str], variables: _Variables) -> No
     address = flags.get("address") or variables.take("MINIO_ADDRESS") or f":{_PORT}"
     # Those of Bitnami's image.
     port = variables.take("MINIO_API_PORT_NUMBER")
-    host, made.settings["port"] = _address(address if port is None else f":{port}")
+    called = "--address" if "address" in flags and port is None else variables.taken
+    host, made.settings["port"] = _address(address if port is None else f":{port}", called)
     # All addresses of both kinds, where the system has both.
     made.settings["host"] = host or ("::" if socket.has_dualstack_ipv6() else "0.0.0.0")  # noqa: S104 - as MinIO
-    console = flags.get("console-address") or variables.take("MINIO_CONSOLE_ADDRESS")
     port = variables.take("MINIO_CONSOLE_PORT_NUMBER")
+    console = flags.get("console-address") or variables.take("MINIO_CONSOLE_ADDRESS")
     if port is not None or console is not None:
-        given, made.settings["console_port"] = _address(console or f":{port}")
+        called = "--console-address" if "console-address" in flags else variables.taken
+        given, number = _address(console or f":{port}", called)
+        made.settings["console_port"] = check_setting("console_port", number, f"The port of {called}")
         if given not in ("", "0.0.0.0", "::", host):  # noqa: S104 - narrower ones alone are named
             # Both ports have the same addresses: the console is a page of the server.
             made.unused.append(f"the address {given} of --console-address")
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(text: str, called: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise UsageError(f"{text!r} is not an address: give ADDRESS:PORT or :PORT.")
+        if called.startswith("--"):
+            raise UsageError(f"{text!r} is not an address: give ADDRESS:PORT or :PORT.")
+        raise ConfigurationError(f"{called} must be ADDRESS:PORT or :PORT, not {text!r}.")
     return host.strip("[]"), int(port)
 
 

@@ -233,6 +233,8 @@ def test_a_wrong_command_line_is_refused(arguments: list[str], variables: dict[s
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
+        ({"MINIO_ADDRESS": "9000"}, "MINIO_ADDRESS must be ADDRESS:PORT or :PORT, not '9000'"),
+        ({"MINIO_CONSOLE_PORT_NUMBER": "0"}, "The port of MINIO_CONSOLE_PORT_NUMBER must be from 1 to 65535, not 0"),
         ({"MINIO_ROOT_USER": "operator"}, "MINIO_ROOT_USER and MINIO_ROOT_PASSWORD are one pair"),
         ({"MINIO_ROOT_USER": "operator", "MINIO_ROOT_PASSWORD": "short"}, "MINIO_ROOT_PASSWORD at least 8"),
         ({"MINIO_ROOT_USER": "an operator", "MINIO_ROOT_PASSWORD": "a-long-secret"}, "MINIO_ROOT_USER must be"),

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from orcas.errors import ConfigurationError, UsageError
+from orcas.errors import ConfigurationError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from orcas.minio.environment import Wanted
     from orcas.minio.notify import Targets
     from orcas.settings.config import Settings
@@ -25,6 +27,12 @@ _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_interspersed_args": 
 _USAGE: Final = (
     "Usage: orcas minio server [--address ADDRESS:PORT] [--console-address ADDRESS:PORT] [--certs-dir DIR] DIR"
 )
+
+# What users of MinIO have set, by the names of the settings that it became.
+_CALLED: Final = {
+    "buckets": "MINIO_DEFAULT_BUCKETS", "event_targets_file": "MINIO_NOTIFY", "master_key": "MINIO_KMS_SECRET_KEY",
+    "root_access_key": "MINIO_ROOT_USER", "root_secret_key": "MINIO_ROOT_PASSWORD", "tls_cert_file": "--certs-dir",
+}  # fmt: skip
 
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
@@ -78,8 +86,27 @@ def _serve(arguments: list[str]) -> None:
         if made.targets:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="orcas-minio-")))
             made.settings["event_targets_file"] = _write_targets(directory, made.targets)
+        stack.enter_context(_in_words_of_minio(made.settings))
         resolved = resolve(made.settings)
         serve_command(resolved, then=lambda url: _tell(made, resolved.settings, url))
+
+
+@contextlib.contextmanager
+def _in_words_of_minio(given: dict[str, object]) -> Iterator[None]:
+    """Let messages about settings name what somebody has given: MinIO's variables and flags."""
+    from orcas.settings.config import variable_name
+
+    try:
+        yield
+    except (ConfigurationError, UnavailableError) as error:
+        text = str(error).replace("--port or --host", "--address").replace("--port", "--address")
+        # Nobody has written the file of targets.
+        text = text.replace(f" in {given.get('event_targets_file')}", " of the MINIO_NOTIFY variables")
+        for name, called in _CALLED.items():
+            if name in given:
+                text = re.sub(rf"{variable_name(name)}\b", called, text)
+        error.args = (text,)
+        raise
 
 
 def _made_beforehand(place: Path) -> list[str]:

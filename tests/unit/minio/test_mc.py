@@ -1,4 +1,4 @@
-"""`orcas mc`: which server the alias `local` is."""
+"""`orcas mc`: which server the alias `local` is, and what is said of a bucket that is not there."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from tests.fixtures.events.certificates import certify
 
 
 class _Ready(BaseHTTPRequestHandler):
+    def do_HEAD(self) -> None:
+        self.send_response(404)
+        self.end_headers()
+
     def do_GET(self) -> None:
         self.send_response(200 if self.path == "/_orcas/health/ready" else 404)
         self.send_header("Content-Length", "0")
@@ -73,3 +77,9 @@ def test_an_alias_with_keys_counts_more_than_the_variables() -> None:
     with ready() as port:
         found = command("mc", "ready", "local", MC_HOST_local=f"http://a:b@127.0.0.1:{port}", MINIO_ADDRESS=":1")
     assert found == f"The cluster 'http://127.0.0.1:{port}' is ready\n"
+
+
+def test_a_bucket_that_is_not_there_is_named() -> None:
+    with ready() as port:
+        said = command("mc", "stat", "s/photos", code=1, MC_HOST_s=f"http://a:b@127.0.0.1:{port}")
+    assert said == "orcas: There is no bucket photos: name another one."

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
@@ -216,13 +217,16 @@ def _set_alias(words: list[str]) -> None:
 def _ask(place: str, method: str, query: str = "", body: bytes = b"") -> None:
     """A request about ALIAS/BUCKET."""
     from orcas.tools.imports.requests import ObjectError, Side, path_of
-    from orcas.tools.session import RefusedError
+    from orcas.tools.session import RefusedError, no_bucket
 
     alias, bucket = _split(place)
     with _at(_server(alias)) as where, opened(where) as session:
         try:
             Side(session, is_target=True).ask(method, path_of(bucket), {query: ""} if query else {}, body)
         except ObjectError as error:
+            # The answer to HEAD has no document that says it.
+            if error.status == HTTPStatus.NOT_FOUND:
+                raise no_bucket(bucket) from None
             sentence = f"The server refuses this for {place} ({error}): remove the cause, and run it again."
             raise RefusedError(error.status, sentence, error.code) from None
 

@@ -9,12 +9,13 @@ from typing import Final
 
 from orcas.errors import ConfigurationError, UsageError
 from orcas.settings.config import check_setting
-from orcas.settings.values import boolean
+from orcas.settings.values import DOMAIN, boolean
 
 # Of a server that nobody has given any: what LocalStack's clients have.
 DEFAULT_KEY: Final = "test"
 SERVICES: Final = ("s3", "iam", "sts")
 _PORT: Final = 4566
+_PORT_MAX: Final = 65_535
 _HOST: Final = "localhost.localstack.cloud"
 _DATA: Final = "/var/lib/localstack"
 # Where init scripts are.
@@ -115,9 +116,18 @@ def _keys(given: Mapping[str, str]) -> dict[str, object]:
 
 def _domains(given: Mapping[str, str], region: str) -> list[str]:
     """Names below which buckets are hosts."""
-    hosts = [_HOST, (given.get("LOCALSTACK_HOST") or given.get("LOCALSTACK_HOSTNAME") or _HOST).partition(":")[0]]
+    called = "LOCALSTACK_HOST" if "LOCALSTACK_HOST" in given else "LOCALSTACK_HOSTNAME"
+    text = given.get(called, _HOST)
+    host, colon, port = text.lower().partition(":")
+    if not DOMAIN.fullmatch(host) or (colon and not _is_port(port)):
+        raise ConfigurationError(f"{called} must be HOST or HOST:PORT, not {text!r}.")
+    hosts = [_HOST, host]
     regions = dict.fromkeys((region, "us-east-1"))
     return [f"s3.{middle}{host}" for host in dict.fromkeys(hosts) for middle in ("", *(f"{each}." for each in regions))]
+
+
+def _is_port(text: str) -> bool:
+    return re.fullmatch("[0-9]{1,5}", text) is not None and 0 < int(text) <= _PORT_MAX
 
 
 def _flag(given: Mapping[str, str], name: str) -> bool:

@@ -17,8 +17,8 @@ _HELP = """The S3 server that you install with pip.
 
 Start a server, then point any S3 client at it:
 
-    orcas serve --data ~/orcas &
-    eval "$(orcas env --data ~/orcas --wait 10)"
+    orcas serve &
+    eval "$(orcas env --wait 10)"
     aws s3 mb s3://photos
     aws s3 cp picture.jpg s3://photos/
 

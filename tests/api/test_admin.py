@@ -204,6 +204,19 @@ async def test_orders_that_are_none_are_refused(client: Client, order: Any) -> N
     assert answer["error"]["code"] == "InvalidRequest"
 
 
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ({"threads": 65}, "threads must be a number of at most 64, not 65."),
+        ({"threads": "many"}, "threads must be a whole number, not 'many'."),
+        ({"bytes_per_sec": -1}, "bytes_per_sec must be a number of at least 0, not -1."),
+    ],
+)
+async def test_a_number_that_is_out_of_range_is_named_with_it(client: Client, order: Any, message: str) -> None:
+    _, answer = await client.ask("POST", "check", order)
+    assert answer["error"]["message"] == message
+
+
 async def test_a_move_is_answered_or_refused(client: Client) -> None:
     place = {"bucket": "none", "prefix": "a/"}
     status, answer = await client.ask("POST", "move", {"source": place, "target": {**place, "prefix": "b/"}})

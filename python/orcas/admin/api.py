@@ -45,6 +45,7 @@ from orcas.cluster.routes import add_cluster
 from orcas.engine import Core, Refusal, StoreError
 from orcas.errors import UnavailableError
 from orcas.iam.directory import Directory
+from orcas.settings.values import number_wanted
 from orcas.telemetry.reports import note_cause
 
 log = logging.getLogger("orcas")
@@ -156,8 +157,11 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        return document(request, 400, "InvalidRequest", f"{place}: {first['msg']}.")
+        # The first part says whether it is in the body, the query or the path.
+        place = ".".join(str(part) for part in first["loc"][1:])
+        wanted = number_wanted(first)
+        said = f"{place or first['loc'][0]}: {first['msg']}" if wanted is None else f"{place} must be {wanted}"
+        return document(request, 400, "InvalidRequest", f"{said}.")
 
 
 def _stats(core: Core) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import gc
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from orcas.process.failures import EXIT_INTERRUPTED, explain
 
@@ -108,8 +109,22 @@ def _explain_usage(error: Exception, as_json: bool) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write("orcas: a command is missing: name one of those above.\n")
         return UsageError.exit_code
-    said = error.format_message() if hasattr(error, "format_message") else str(error)
+    said = _of_number(error) or (error.format_message() if hasattr(error, "format_message") else str(error))
     said = " ".join(said.split())
     path = context.command_path if context is not None else "orcas"
     stop = "" if said.endswith((".", "?")) else "."
     return explain(UsageError(f"{said}{stop} See `{path} --help`."), path, as_json=as_json)
+
+
+def _of_number(error: Any) -> str | None:
+    """What is wrong with a number, in the words of settings; None: it is something else, or of a typer without pydantic."""
+    refused = getattr(error.__cause__, "errors", None)
+    if refused is None or error.param is None:
+        return None
+    from orcas.settings.values import number_wanted
+
+    option = error.param
+    described = getattr(getattr(option, "type_descriptor", None), "parameter_info", None)
+    wanted = number_wanted(refused()[0], getattr(described, "min", None), getattr(described, "max", None))
+    called = max(option.opts, key=len) if option.param_type_name == "option" else option.make_metavar(error.ctx)
+    return None if wanted is None else f"{called} must be {wanted}"

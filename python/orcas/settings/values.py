@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,8 @@ from typing import Any, Final
 SCRYPT_N: Final = tuple(1 << log2 for log2 in range(15, 21))
 # What everybody may do with a bucket, by the names of `mc anonymous set`.
 BUCKET_ACCESS: Final = ("download", "upload", "public")
+# The longest value that a message repeats.
+_SHOWN_MAX: Final = 100
 DOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
@@ -67,6 +69,29 @@ def number(value: object) -> float:
     if not isinstance(value, str) or not re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]{1,9})?", value):
         raise TypeError("a number")
     return float(value)
+
+
+def number_wanted(error: Mapping[str, Any], low: float | None = None, high: float | None = None) -> str | None:
+    """What a number must be and is not, from an error of pydantic and what is known of the bounds beside it.
+
+    None: the error is about something else.
+    """
+    kind, broken = error["type"], error.get("ctx", {})
+    low, high = broken.get("ge", low), broken.get("le", high)
+    if kind.startswith("int_"):
+        wanted = "a whole number"
+    elif kind.startswith("float_") or kind in ("finite_number", "greater_than_equal", "less_than_equal"):
+        wanted = "a number"
+    else:
+        return None
+    if low is not None and high is not None:
+        wanted += f" from {low} to {high}"
+    elif low is not None or high is not None:
+        wanted += f" of at least {low}" if low is not None else f" of at most {high}"
+    given = error["input"]
+    return wanted + (
+        f", not {given!r}" if isinstance(given, (str, int, float)) and len(str(given)) <= _SHOWN_MAX else ""
+    )
 
 
 def boolean(value: object) -> bool:

@@ -370,3 +370,25 @@ def test_the_command_to_type_does_not_need_the_path_of_this_shell(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["bin/orcas"])
     assert serving_command._command() == str(script)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("fsck --threads -3", "--threads must be a number from 1 to 64, not '-3'. See `"),
+        ("fsck --threads many", "--threads must be a whole number from 1 to 64, not 'many'. See `"),
+        ("top --interval 0", "--interval must be a number from 0.1 to 3600, not '0'. See `"),
+        ("quota set photos --objects=-1", "--objects must be a number of at least 0, not '-1'. See `"),
+        ("bench --count 1.5 reads-1mib", "--count must be a whole number, not '1.5'. See `"),
+    ],
+)
+def test_a_number_that_cannot_be_is_named_with_its_range(environ: dict[str, str], line: str, sentence: str) -> None:
+    done = orcas(environ, *line.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"orcas: {sentence}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_setting_that_cannot_be_is_named_with_its_range(environ: dict[str, str]) -> None:
+    done = orcas(environ | {"ORCAS_PORT": "99999"}, "config", "show")
+    assert (done.returncode, done.stderr) == (78, "orcas: ORCAS_PORT must be from 0 to 65535, not '99999'.\n")

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from orcas._core import METRIC_LABELS as _CORE_LABELS
@@ -159,6 +160,10 @@ class CheckOptions(TypedDict):
     bytes_per_sec: int
 
 
+# The name of a bucket in an ARN of S3, up to its first wildcard, and that. A name with a variable is not looked at.
+_ARN: Final = re.compile(r"arn:aws:s3:::(?![^/]*\$\{)([^/*?]*)([*?]?)")
+_BUCKET: Final = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_BUCKET_START: Final = re.compile(r"(?!.*\.\.)([a-z0-9][a-z0-9.-]{0,62})?")
 # Workers wait for the disk most of the time, and one sync serves all workers that wait for it.
 _WORKERS_PER_CPU: Final = 4
 _WORKERS_MIN: Final = 16
@@ -303,7 +308,18 @@ def check_policy(document: str, kind: str, bucket: str | None = None) -> list[st
     Raises:
         ValueError: it is none; the message is AWS's.
     """
-    return _core_check_policy(document, kind, bucket)
+    return _core_check_policy(document, kind, bucket) + list(_of_no_bucket(json.loads(document)["Statement"]))
+
+
+def _of_no_bucket(statements: Any) -> Iterator[str]:
+    """A sentence about each ARN that no bucket, and so no object, can have."""
+    for place, statement in enumerate(statements if isinstance(statements, list) else [statements], 1):
+        for name in ("Resource", "NotResource"):
+            given = statement.get(name, [])
+            for arn in given if isinstance(given, list) else [given]:
+                found = _ARN.match(arn)
+                if found is not None and not (_BUCKET_START if found[2] else _BUCKET).fullmatch(found[1]):
+                    yield f"Statement {statement.get('Sid', place)} names {arn}, and no bucket can have such a name."
 
 
 class Access:

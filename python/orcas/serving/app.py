@@ -173,6 +173,9 @@ async def open_store(
             node=None if member is None else member.node,
         )
         opening = _opening(core, round(time.monotonic() - began, 3))
+        if member is not None:
+            # A follower had it open before, in this process.
+            del opening["last_stop"]
         async with _identities(core, settings, owner, declared, serves=serves) as (root, directory):
             opened = _assembled(
                 core, settings, root, opening, delivers=keyring_required, serves=serves, clock=clock,

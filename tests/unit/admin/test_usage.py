@@ -358,17 +358,26 @@ def test_what_changed_before_a_crash_counts_from_the_last_time_at_which_usage_wa
     asyncio.run(run())
 
 
-def test_the_next_start_misses_a_file_that_was_new(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("is_node", [False, True])
+def test_the_next_start_misses_a_file_that_was_new(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_node: bool
+) -> None:
+    caplog.set_level("INFO")
+
     async def run() -> None:
         async with control_of(tmp_path):
             keeper = Source().keeper(tmp_path)
             assert await keeper.keep()
             await keeper.close()
         (tmp_path / "usage.db").unlink()
+        if is_node:
+            # Another node may have it: nothing is lost.
+            (tmp_path / "cluster.node").mkdir()
         await snapshot_of(tmp_path)
 
     asyncio.run(run())
-    assert "usage.db is missing or empty: usage of the past is lost" in caplog.text
+    assert ("usage.db is missing or empty: usage of the past is lost" in caplog.text) is not is_node
+    assert ("The usage of the past is on nodes that owned the log before" in caplog.text) is is_node
 
 
 def test_damage_that_is_found_later_puts_the_file_aside_as_well(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from orcas.control.cipher import is_key_sealed, read_cipher
 from orcas.control.database import DamagedError, check_secrets, read_database
-from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, QUOTAS_NAME, ROOT_NAME, USAGE_NAME
+from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, NODE_FOLDER, QUOTAS_NAME, ROOT_NAME, USAGE_NAME
 from orcas.control.files.twice import copy_of, is_present
 from orcas.control.quotas import read_quotas
 from orcas.control.root import known_owner, note_files, noted_files
@@ -42,7 +42,12 @@ def check_lost(directory: Path) -> None:
         if name not in noted:
             continue
         if name not in _CONTENT:
-            if not path.exists() or not path.stat().st_size:
+            if path.exists() and path.stat().st_size:
+                continue
+            if (directory / NODE_FOLDER).exists():
+                # Each node has the usage of the times in which it was the owner.
+                log.info("The usage of the past is on nodes that owned the log before")
+            else:
                 log.warning("%s is missing or empty: usage of the past is lost, and usage is counted anew", path)
             continue
         if is_present(path):

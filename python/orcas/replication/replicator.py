@@ -1,6 +1,6 @@
 """The replication of a server: a flow for each route that rules lead along, with the targets that it has.
 
-It looks at the rules twice a second, so a rule is in effect soon after its document was stored; where it begins stands in
+It looks for new rules twice a second, so a rule is in effect soon after its document was stored; where it begins stands in
 the document. Tells the core how far copies are. Made on the event loop that serves the requests of copies.
 """
 
@@ -138,11 +138,16 @@ class Replicator:
         return OwnSession(LocalTransport(self._app, self._loop, self._threads), self._root, self._region)
 
     def _look(self) -> None:
-        failed = False
+        failed, seen, routes = False, -1, dict[Route, Rules]()
         self._forget_others()
         while not self._stop.wait(_LOOK_SEC):
             try:
-                self._reconcile(routes_of(self._core.replicated_buckets()))
+                # Asked first: rules that are published meanwhile are read now or at the next look, and never missed.
+                published = self._core.published_sequence()
+                if published != seen:
+                    routes, seen = routes_of(self._core.replicated_buckets()), published
+                # Also without new rules: targets may be known that were not.
+                self._reconcile(routes)
                 failed = False
             except Exception as error:  # noqa: BLE001 - logged, and tried again
                 if not failed and not self._stop.is_set():

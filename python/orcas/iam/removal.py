@@ -1,11 +1,13 @@
-"""What keeps a user, group or role from being deleted: as which list of IAM shows it, and which action takes it away.
+"""What keeps a user, group, role or policy from being deleted: as which list of IAM shows it, and which action takes it
+away.
 
 Whoever deletes one with all that it has performs these in order. Must not know how actions are sent.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 
 class Hold(NamedTuple):
@@ -37,3 +39,15 @@ def holds(kind: str) -> list[Hold]:
     if kind == "group":
         found.append(Hold("GetGroup", "Users", "RemoveUserFromGroup", "UserName"))
     return found
+
+
+def deletion_of(arn: str, versions: Iterable[Mapping[str, Any]]) -> list[tuple[str, dict[str, str]]]:
+    """The actions that delete a managed policy, which goes with its default version and keeps no other.
+
+    Args:
+        arn: its ARN.
+        versions: the entries of `ListPolicyVersions`, as JSON or as texts.
+    """
+    others = [str(each["VersionId"]) for each in versions if each["IsDefaultVersion"] not in (True, "true")]
+    steps = [("DeletePolicyVersion", {"PolicyArn": arn, "VersionId": other}) for other in others]
+    return [*steps, ("DeletePolicy", {"PolicyArn": arn})]

@@ -19,7 +19,7 @@ from orcas.admin.guard import RootOnly
 from orcas.control.identities.failures import IamError
 from orcas.errors import UnavailableError
 from orcas.http.bodies import collect
-from orcas.iam.removal import holds
+from orcas.iam.removal import deletion_of, holds
 from orcas.minio.policies import BUILT_IN
 from orcas.minio.sealed import SealedError, opened, sealed
 from orcas.telemetry.reports import note_cause
@@ -472,12 +472,7 @@ async def _remove_policy(given: _Given) -> _Answer:
     if name not in known:
         raise OrderError(404, "XMinioAdminNoSuchPolicy", f"The policy {name} does not exist.")
     versions = await given.all("ListPolicyVersions", "Versions", PolicyArn=known[name])
-    steps: list[tuple[str, dict[str, Any]]] = [
-        ("DeletePolicyVersion", {"PolicyArn": known[name], "VersionId": version["VersionId"]})
-        for version in versions
-        if not version["IsDefaultVersion"]
-    ]
-    await given.admin.perform_all([*steps, ("DeletePolicy", {"PolicyArn": known[name]})])
+    await given.admin.perform_all(deletion_of(known[name], versions))
     return _NOTHING
 
 

@@ -16,6 +16,7 @@ from orcas.cli.identities.options import InAccount, Path_, PolicyName
 from orcas.cli.options import AsJson, Commands, among, pairs
 from orcas.cli.output import print_found, print_json, say, tell
 from orcas.errors import ConfigurationError, UsageError
+from orcas.iam.removal import deletion_of
 from orcas.process.failures import EXIT_NOT_ALLOWED
 
 policy_app = Commands(help="Policies: create, change and delete them, check them, and explain decisions.")
@@ -108,10 +109,8 @@ def delete(name: PolicyName, *, where: InAccount) -> None:
     """
     with iam(where) as store:
         arn = store.policy(name)
-        for version in list(store.all("ListPolicyVersions", "Versions", PolicyArn=arn)):
-            if not version["IsDefaultVersion"]:
-                store.call("DeletePolicyVersion", PolicyArn=arn, VersionId=version["VersionId"])
-        store.call("DeletePolicy", PolicyArn=arn)
+        for action, parameters in deletion_of(arn, store.all("ListPolicyVersions", "Versions", PolicyArn=arn)):
+            store.call(action, **parameters)
     tell({"PolicyArn": arn}, f"policy {name} is deleted", where.as_json)
 
 

@@ -16,6 +16,7 @@ from orcas.console.explaining import managed_document
 from orcas.console.pages.users.drafts import Draft, draft_of, templates
 from orcas.console.pages.users.kinds import called, everything, inline_document, kind_of, name_of, part, place, texts
 from orcas.console.rendering import explained, field, flash, flash_error, page, redirect, visit
+from orcas.iam.removal import deletion_of
 
 # Policies that come with the server, which nobody can change.
 BUILTIN: Final = "arn:aws:iam::aws:policy/"
@@ -124,10 +125,9 @@ async def _delete_policy(request: Request, arn: str) -> Response:
     if any(len(used.findall(f"Policy{of}s/member")) for of in ("User", "Group", "Role")):
         return await policy(request, None, "Nothing was deleted. Detach the policy from all who have it first.", 409)
     try:
-        for each in await everything(who, "ListPolicyVersions", "Versions", {"PolicyArn": arn}):
-            if each.findtext("IsDefaultVersion") != "true":
-                await iam(who, "DeletePolicyVersion", {"PolicyArn": arn, "VersionId": each.findtext("VersionId") or ""})
-        await iam(who, "DeletePolicy", {"PolicyArn": arn})
+        versions = await everything(who, "ListPolicyVersions", "Versions", {"PolicyArn": arn})
+        for action, parameters in deletion_of(arn, map(texts, versions)):
+            await iam(who, action, parameters)
     except CallError as error:
         flash_error(request, error, f"The policy {name} was not deleted")
         return redirect(request, "/users/policies/one", arn=arn)

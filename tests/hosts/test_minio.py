@@ -285,26 +285,30 @@ def test_what_is_not_here_is_refused_with_one_sentence(arguments: list[str], cod
 
 
 @pytest.mark.parametrize(
-    ("variables", "message"),
+    ("variables", "code", "message"),
     [
-        ({"MINIO_DEFAULT_BUCKETS": "My_Bucket"}, "The bucket My_Bucket of MINIO_DEFAULT_BUCKETS cannot be created"),
+        # An address for documents, which no machine has.
+        ({"MINIO_ADDRESS": "192.0.2.7:9000"}, 69, "give another --address, or stop what listens there"),
+        ({"MINIO_DEFAULT_BUCKETS": "My_Bucket"}, 78, "The bucket My_Bucket of MINIO_DEFAULT_BUCKETS cannot be created"),
         (
             {"MINIO_NOTIFY_WEBHOOK_ENABLE_A": "on", "MINIO_NOTIFY_WEBHOOK_ENDPOINT_A": "receiver"},
+            78,
             "The target A of the MINIO_NOTIFY variables needs url",
         ),
         (
             {"MINIO_KMS_SECRET_KEY": "k:" + "A" * 43 + "=", "ORCAS_MASTER_PASSPHRASE": "a passphrase"},
+            78,
             "MINIO_KMS_SECRET_KEY and ORCAS_MASTER_PASSPHRASE are both set",
         ),
     ],
 )
-def test_messages_name_the_variable_that_was_given(tmp_path: Path, variables: dict[str, str], message: str) -> None:
+def test_messages_name_what_was_given(tmp_path: Path, variables: dict[str, str], code: int, message: str) -> None:
     environment = child_environment() | {"HOME": str(tmp_path), "MINIO_ADDRESS": "127.0.0.1:0"} | variables
     found = subprocess.run(
         [sys.executable, "-m", "orcas", "minio", "server", str(tmp_path / "data")],
         env=environment, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    assert found.returncode == 78
+    assert found.returncode == code
     assert message in found.stderr.splitlines()[-1]
 
 

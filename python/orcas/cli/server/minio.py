@@ -99,7 +99,7 @@ def _in_words_of_minio(given: dict[str, object]) -> Iterator[None]:
     try:
         yield
     except (ConfigurationError, UnavailableError) as error:
-        text = str(error).replace("--port or --host", "--address").replace("--port", "--address")
+        text = re.sub(r"--port or --host\b|--port\b|--host\b", "--address", str(error)).replace(" with --data", "")
         # Nobody has written the file of targets.
         text = text.replace(f" in {given.get('event_targets_file')}", " of the MINIO_NOTIFY variables")
         for name, called in _CALLED.items():

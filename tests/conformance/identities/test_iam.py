@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import httpx
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -256,4 +257,12 @@ def test_when_a_key_was_used_is_known(target: Target, iam: Any, name: str) -> No
     used = iam.get_access_key_last_used(**asked)
     assert used["UserName"] == name
     assert used["AccessKeyLastUsed"]["ServiceName"] == "s3"
+    assert "LastUsedDate" in used["AccessKeyLastUsed"]
+
+
+def test_a_form_is_a_use_of_the_key_that_has_signed_it(target: Target, iam: Any, name: str) -> None:
+    keys = as_user(target, iam, name)
+    form = client(target, "s3", **keys).generate_presigned_post(name, "k")
+    assert httpx.post(form["url"], data=form["fields"], files={"file": b"content"}).status_code in (403, 404)
+    used = iam.get_access_key_last_used(AccessKeyId=keys["aws_access_key_id"])
     assert "LastUsedDate" in used["AccessKeyLastUsed"]

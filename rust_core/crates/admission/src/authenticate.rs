@@ -72,9 +72,7 @@ impl AccessControl {
         let credential = |key: &str| identities.credential(key);
         let authenticated = authenticate(head, requirements, &self.signers.signing_keys.mine(), &credential)
             .inspect_err(|error| self.note_failure(error, client, requirements.now_unix_ms))?;
-        let requester = identities.signer(&authenticated.access_key, requirements.now_unix_ms);
-        let requester = requester.or_else(|| requirements.any_signature.then(|| identities.root_requester())?);
-        let requester = Arc::clone(requester.ok_or(ErrorCode::AccessDenied)?);
+        let requester = signer(identities, &authenticated.access_key, requirements)?;
         Ok((authenticated, requester))
     }
 
@@ -181,16 +179,22 @@ impl AccessControl {
             return Ok((Arc::clone(anonymous.ok_or(ErrorCode::AccessDenied)?), None));
         };
         let requester = match &session {
-            Some(session) => &session.requester,
-            None => {
-                let requester = identities.requester(&verified.access_key);
-                let requester =
-                    requester.or_else(|| requirements.any_signature.then(|| identities.root_requester())?);
-                requester.ok_or(ErrorCode::AccessDenied)?
-            }
+            Some(session) => Arc::clone(&session.requester),
+            None => signer(identities, &verified.access_key, &requirements)?,
         };
-        Ok((Arc::clone(requester), Some(verified.policy)))
+        Ok((requester, Some(verified.policy)))
     }
+}
+
+/// Whose access key has signed what was verified. Where any signature counts, a key that nobody has is root's.
+fn signer(
+    identities: &Identities,
+    access_key: &str,
+    requirements: &Requirements<'_>,
+) -> Result<Arc<Requester>, ErrorCode> {
+    let known = identities.signer(access_key, requirements.now_unix_ms);
+    let any = || requirements.any_signature.then(|| identities.root_requester())?;
+    known.or_else(any).cloned().ok_or(ErrorCode::AccessDenied)
 }
 
 /// Whether an error says who claims to have signed the request.

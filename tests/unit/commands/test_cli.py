@@ -276,7 +276,7 @@ def test_config_show_lists_every_setting_and_no_secret(environ: dict[str, str]) 
 
 def test_help_and_version(environ: dict[str, str]) -> None:
     shown = orcas(environ, "--help").stdout
-    assert "orcas serve --data" in shown
+    assert "orcas serve &" in shown
     assert "orcas.Server(memory=True)" in shown
     assert "--show-completion" in shown
     # Each command is under one of a few headings, and options that take no value show no type.

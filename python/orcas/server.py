@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from orcas.errors import ConfigurationError, UnavailableError, because
-from orcas.settings.clients import is_local, isolated
+from orcas.settings.clients import S3_TABLES, is_local, isolated
 from orcas.settings.config import Settings, child_environment, resolve
 
 _TAIL_BYTES: Final = 4096
@@ -197,7 +197,7 @@ class Server:
         from botocore.config import Config
 
         ours: dict[str, Any] = {
-            "endpoint_url": self.endpoint,
+            "endpoint_url": self.endpoint + (S3_TABLES if service == "s3tables" else ""),
             "aws_access_key_id": self.access_key,
             "aws_secret_access_key": self.secret_key,
             "region_name": self.region,

@@ -318,7 +318,13 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("DELETE", "/test/requests"): Row(),
 }  # fmt: skip
 # The application's own, and what has its own tests: those without parameters.
-DOCUMENTATION: Final = {"/_orcas/docs", "/_orcas/openapi.json", "/_orcas/console", "/_orcas/iceberg"}
+DOCUMENTATION: Final = {
+    "/_orcas/docs",
+    "/_orcas/openapi.json",
+    "/_orcas/console",
+    "/_orcas/iceberg",
+    "/_orcas/s3tables",
+}
 TOP: Final = {"/_orcas/health/live", "/_orcas/health/ready", "/_orcas/health/writable", "/_orcas/metrics"}
 
 

@@ -69,6 +69,7 @@ from orcas.s3.store import Store
 from orcas.serving.assembly import exchanges_of, parts_of, prepare
 from orcas.serving.connections import Connections
 from orcas.serving.reading import is_read, readable
+from orcas.settings.clients import S3_TABLES
 from orcas.settings.config import DEV_SECRET_KEY, Settings, resolve
 from orcas.settings.paths import reserved_paths
 from orcas.standby.following import Progress
@@ -488,7 +489,8 @@ class Orcas(FastAPI):
         # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
         self.routes.append(_mounted(MOUNT, self._serve_admin))
-        self.routes.append(_mounted(TABLES, self._serve_tables))
+        for mount in (TABLES, S3_TABLES):
+            self.routes.append(_mounted(mount, functools.partial(self._serve_tables, mount)))
         if settings.console:
             self.routes.append(Route("/_orcas/console", _to_console))
             self.routes.append(_mounted("/_orcas/console", self._serve_console))
@@ -609,18 +611,19 @@ class Orcas(FastAPI):
         await self._minio_admin(scope, receive, send)
 
     @functools.cached_property
-    def _tables(self) -> ASGIApp:
-        """The catalog of tables, likewise."""
+    def _tables(self) -> dict[str, ASGIApp]:
+        """The catalog of tables by where it is mounted, likewise."""
         if find_spec("pyiceberg") is None:
             said = {"message": NEEDED, "type": "UnsupportedOperationException", "code": 501}
-            return JSONResponse({"error": said}, 501)
-        from orcas.tables.api import tables_app
+            other = JSONResponse({"message": NEEDED}, 501, {"x-amzn-errortype": "NotImplementedException"})
+            return {TABLES: JSONResponse({"error": said}, 501), S3_TABLES: other}
+        from orcas.tables.api import tables_apps
 
-        return tables_app(self.settings, self._parts, self._dispatch, self._root)
+        return tables_apps(self.settings, self._parts, self._dispatch, self._root)
 
-    async def _serve_tables(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_tables(self, mount: str, scope: Scope, receive: Receive, send: Send) -> None:
         await self._make("_tables")
-        await self._tables(scope, receive, send)
+        await self._tables[mount](scope, receive, send)
 
     def _dispatch(self) -> Dispatch:
         if self.store is None:

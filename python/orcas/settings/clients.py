@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 from orcas.settings.config import environment, is_loopback
 
+# Where the API of S3 Tables is served.
+S3_TABLES: Final = "/_orcas/s3tables"
 # With the variables of `client_environment`, these would lead to another server or take other credentials: the keys of a
 # session, profiles, roles and metadata services, endpoints of single services and of variants of services.
 _FOREIGN: Final = frozenset({
@@ -53,12 +55,14 @@ def client_environment(
 ) -> dict[str, str]:
     """The variables by which AWS's SDKs and command find a server, sign for it and trust it: `ca` is a file.
 
-    All services of AWS are at `url`, and no file or metadata service says otherwise, once `foreign_variables` are unset.
+    All services of AWS are at `url`, S3 Tables below it, and no file or metadata service says otherwise, once
+    `foreign_variables` are unset.
     """
     variables = {
         "AWS_ENDPOINT_URL_S3": url,
         "AWS_ENDPOINT_URL_IAM": url,
         "AWS_ENDPOINT_URL_STS": url,
+        "AWS_ENDPOINT_URL_S3TABLES": url + S3_TABLES,
         "AWS_ENDPOINT_URL": url,
         "AWS_ACCESS_KEY_ID": access_key,
         "AWS_SECRET_ACCESS_KEY": secret_key,

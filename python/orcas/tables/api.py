@@ -1,7 +1,7 @@
 """The paths of Iceberg's REST catalog, under `/_orcas/iceberg/v1/`: what a request says, and the documents of answers.
 
-`Catalogued` finds out who calls before a path is looked at; each path begins with what its caller must be allowed. Names in
-paths stay percent-encoded until they are split, since they may have slashes. Must not know objects.
+Each path begins with what its caller must be allowed. Names in paths stay percent-encoded until they are split, since they
+may have slashes. It also puts the applications of both protocols together. Must not know objects.
 """
 
 from __future__ import annotations
@@ -10,25 +10,22 @@ import json
 import re
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from fastapi import FastAPI, Request
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from pyiceberg.catalog.rest import CreateTableRequest, CreateViewRequest, RegisterTableRequest, RegisterViewRequest
 from pyiceberg.table import CommitTableRequest, TableIdentifier
-from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from orcas.control.identities.names import account_number
-from orcas.engine import Refusal, StoreError
-from orcas.errors import UnavailableError
-from orcas.http.bodies import BodyError, collect
+from orcas.settings.clients import S3_TABLES
 from orcas.tables import MOUNT
 from orcas.tables import metadata as of_tables
 from orcas.tables.branches import Branches
-from orcas.tables.callers import Caller, Callers, Question, TokenError, is_known_by_body
+from orcas.tables.callers import Callers
 from orcas.tables.catalog import CHANGES_MAX, Catalog, Change, Table
 from orcas.tables.credentials import Vending
 from orcas.tables.failures import NO_TABLE, NO_VIEW, TableError, invalid, missing
@@ -40,17 +37,21 @@ from orcas.tables.names import (
     Places,
     checked,
     identifier,
+    metadata_key,
     name_of,
     parsed,
     place_of,
     url,
 )
 from orcas.tables.objects import PAGE, Objects
+from orcas.tables.requests import Catalogued, add_errors, admit, body_of, caller_of
+from orcas.tables.s3tables import refusal as of_s3_tables
+from orcas.tables.s3tables import s3_tables_app
 from orcas.tables.views import CommitViewRequest
 from orcas.telemetry.reports import note_cause
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Scope
 
     from orcas.admin.parts import Parts
     from orcas.engine import Core
@@ -59,20 +60,12 @@ if TYPE_CHECKING:
     from orcas.tables.objects import Application, Signing
 
 TOKENS: Final = "/v1/oauth/tokens"
-# Bytes of a request.
-BODY_MAX: Final = 8 * 1024 * 1024
-_FORM_MAX: Final = 64 * 1024
-# In the scope of a request: who calls, and what they have sent.
-_CALL: Final = "orcas.tables"
 _WAREHOUSE: Final = re.compile(
     r"(?:s3://|arn:aws:s3tables:[\w-]*:\d*:bucket/)?([a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:@[a-z0-9-]+)?)/?"
 )
 _DELEGATED: Final = "vended-credentials"
 # What whoever names a place for a table must be allowed there.
 _OWN_FILES: Final = ("GetObject", "PutObject", "DeleteObject")
-_KINDS: Final = {404: "NotFoundException", 405: "UnsupportedOperationException"}
-
-_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class NamespaceBody(BaseModel):
@@ -108,13 +101,13 @@ class BranchBody(BaseModel):
     snapshot: str | None = None
 
 
-def tables_app(
+def tables_apps(
     settings: Settings,
     parts: Callable[[], Parts],
     dispatch: Callable[[], Application],
     root: Callable[[], Signing],
-) -> ASGIApp:
-    """The application to be mounted at `MOUNT`.
+) -> dict[str, ASGIApp]:
+    """The applications to be mounted at `MOUNT` and `S3_TABLES`: one catalog, in which the requests of both take turns.
 
     Args:
         settings: of the server.
@@ -134,115 +127,31 @@ def tables_app(
 
     objects = Objects(dispatch, root, core, settings.region)
     catalog = Catalog(objects, lambda: Places(root().secret_key))
+    branches = Branches(objects, catalog, core)
     answers = _Answers(Vending(directory, root, settings.region))
     app = FastAPI(title="Tables", docs_url=None, redoc_url=None, openapi_url=None)
     app.router.redirect_slashes = False
-    _add_errors(app)
+    add_errors(app, _refusal)
     _add_config(app, catalog, settings.warehouse)
     _add_namespaces(app, catalog)
     _add_tables(app, catalog, answers)
     _add_reads(app, catalog, answers)
     _add_changes(app, catalog)
     _add_views(app, catalog)
-    _add_branches(app, Branches(objects, catalog, core))
-    return Catalogued(app, Callers(core, directory, account, settings.region))
+    _add_branches(app, branches)
+    callers = Callers(core, directory, account, settings.region)
+    other = s3_tables_app(objects, catalog, branches, core)
+    return {
+        MOUNT: Catalogued(app, callers, _refusal, MOUNT + TOKENS),
+        S3_TABLES: Catalogued(other, callers, of_s3_tables),
+    }
 
 
-class Catalogued:
-    """ASGI middleware: passes on requests with their caller and their body, and answers those for tokens."""
-
-    def __init__(self, app: ASGIApp, callers: Callers) -> None:
-        self._app, self._callers = app, callers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        # The names in it are decoded one by one.
-        scope["path"] = scope["raw_path"].decode("latin-1")
-        try:
-            try:
-                if scope["path"].endswith(MOUNT + TOKENS):
-                    await self._token(scope, await collect(receive, _FORM_MAX), receive, send)
-                    return
-                first = await collect(receive, BODY_MAX) if is_known_by_body(scope) else None
-                caller = await self._callers.known(scope, first)
-                body = await collect(receive, BODY_MAX) if first is None else first
-                caller.check(body)
-                scope[_CALL] = caller, body
-            except BodyError as error:
-                if error.is_cut_off:
-                    return
-                raise TableError(413, "BadRequestException", f"A request has at most {BODY_MAX} bytes.") from None
-        except (TableError, UnavailableError) as error:
-            await _refusal(scope, error)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-    async def _token(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        response: Response
-        try:
-            if scope["method"] != "POST":
-                raise TokenError(405, "invalid_request", "Tokens are asked for by POST.")
-            response = JSONResponse(await self._callers.token(scope, body), headers={"cache-control": "no-store"})
-        except TokenError as error:
-            note_cause(scope, error.code, error.message)
-            response = JSONResponse({"error": error.code, "error_description": error.message}, error.status)
-        await response(scope, receive, send)
-
-
-def _refusal(scope: Scope, error: Exception) -> Response:
-    if not isinstance(error, TableError):
-        error = TableError(503, "ServiceUnavailableException", str(error))
+def _refusal(scope: Scope, error: TableError) -> Response:
     note_cause(scope, error.kind, error.message)
     said = {"message": error.message, "type": error.kind, "code": error.status}
     headers = {"www-authenticate": "Bearer"} if error.status == HTTPStatus.UNAUTHORIZED else None
     return JSONResponse({"error": said}, error.status, headers)
-
-
-def _add_errors(app: FastAPI) -> None:
-    async def refused(request: Request, error: Exception) -> Response:
-        return _refusal(request.scope, error)
-
-    async def of_engine(request: Request, error: Exception) -> Response:
-        status, code, message = error.args if isinstance(error, Refusal) else (503, "StoreError", f"{error}.")
-        return _refusal(request.scope, TableError(status, code, message))
-
-    async def lost(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        kind = _KINDS.get(error.status_code, "BadRequestException")
-        return _refusal(request.scope, TableError(error.status_code, kind, f"{error.detail}."))
-
-    app.add_exception_handler(TableError, refused)
-    app.add_exception_handler(UnavailableError, refused)
-    app.add_exception_handler(Refusal, of_engine)
-    app.add_exception_handler(StoreError, of_engine)
-    app.add_exception_handler(HTTPException, lost)
-
-
-def _caller(request: Request) -> Caller:
-    found: Caller = request.scope[_CALL][0]
-    return found
-
-
-async def _admit(request: Request, catalog: Catalog, bucket: str, *asked: Question) -> None:
-    """What a request asks for must be allowed. Only then it is looked whether the bucket is a warehouse."""
-    await _caller(request).require(*asked)
-    await catalog.check_warehouse(bucket)
-
-
-def _body(request: Request, model: type[_Model], **defaults: Any) -> _Model:
-    """What a request says. `defaults`: what pyiceberg's clients always send, and others may leave out."""
-    try:
-        told = json.loads(request.scope[_CALL][1] or b"{}")
-        if not isinstance(told, dict):
-            raise invalid("The body is no object of JSON.")
-        return model.model_validate({**defaults, **told})
-    except ValidationError as error:
-        raise invalid(of_tables.told(error)) from None
-    except RecursionError:
-        raise invalid("The body is nested too deeply.") from None
-    # pyiceberg raises others, about schemas.
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise invalid(f"The body cannot be read: {str(error)[:500]}.") from None
 
 
 def _bucket(request: Request) -> str:
@@ -290,7 +199,7 @@ def _add_config(app: FastAPI, catalog: Catalog, default: str | None) -> None:
         if found is None:
             raise invalid("A warehouse is named as its bucket, as s3://BUCKET or by its ARN.")
         bucket = found[1]
-        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "GetTableBucket"))
+        await admit(request, catalog, bucket, caller_of(request).warehouse(bucket, "GetTableBucket"))
         paths = [
             f"{method} {route.path.replace('{warehouse}', '{prefix}')}"
             for route in app.routes
@@ -306,7 +215,7 @@ def _add_namespaces(app: FastAPI, catalog: Catalog) -> None:
         bucket, given = _bucket(request), request.query_params.get("parent")
         # As in paths, clients encode its levels before they encode the query.
         parent = parsed(unquote(given)) if given else None
-        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "ListNamespaces", parent))
+        await admit(request, catalog, bucket, caller_of(request).warehouse(bucket, "ListNamespaces", parent))
 
         async def page(after: str, limit: int) -> tuple[list[Namespace], str | None]:
             return await catalog.list_namespaces(bucket, parent, after, limit)
@@ -316,16 +225,16 @@ def _add_namespaces(app: FastAPI, catalog: Catalog) -> None:
 
     @app.post("/v1/{warehouse}/namespaces")
     async def create_namespace(request: Request) -> Response:
-        bucket, order = _bucket(request), _body(request, NamespaceBody)
+        bucket, order = _bucket(request), body_of(request, NamespaceBody)
         namespace = checked(order.namespace)
-        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "CreateNamespace", namespace))
+        await admit(request, catalog, bucket, caller_of(request).warehouse(bucket, "CreateNamespace", namespace))
         await catalog.create_namespace(bucket, namespace, order.properties)
         return JSONResponse({"namespace": list(namespace), "properties": order.properties})
 
     @app.get("/v1/{warehouse}/namespaces/{namespace}")
     async def load_namespace(request: Request) -> Response:
         bucket, namespace = _bucket(request), _namespace(request)
-        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "GetNamespace", namespace))
+        await admit(request, catalog, bucket, caller_of(request).warehouse(bucket, "GetNamespace", namespace))
         properties = await catalog.namespace(bucket, namespace)
         return JSONResponse({"namespace": list(namespace), "properties": properties})
 
@@ -337,15 +246,15 @@ def _add_namespaces(app: FastAPI, catalog: Catalog) -> None:
     @app.delete("/v1/{warehouse}/namespaces/{namespace}")
     async def drop_namespace(request: Request) -> Response:
         bucket, namespace = _bucket(request), _namespace(request)
-        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "DeleteNamespace", namespace))
+        await admit(request, catalog, bucket, caller_of(request).warehouse(bucket, "DeleteNamespace", namespace))
         await catalog.drop_namespace(bucket, namespace)
         return Response(status_code=204)
 
     @app.post("/v1/{warehouse}/namespaces/{namespace}/properties")
     async def update_properties(request: Request) -> Response:
-        bucket, namespace, order = _bucket(request), _namespace(request), _body(request, PropertiesBody)
+        bucket, namespace, order = _bucket(request), _namespace(request), body_of(request, PropertiesBody)
         # S3 Tables has no properties: whoever may create a namespace gives it some.
-        await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "CreateNamespace", namespace))
+        await admit(request, catalog, bucket, caller_of(request).warehouse(bucket, "CreateNamespace", namespace))
         updated, removed, absent = await catalog.update_namespace(bucket, namespace, order.updates, order.removals)
         return JSONResponse({"updated": updated, "removed": removed, "missing": absent})
 
@@ -382,7 +291,7 @@ class _Answers:
         return JSONResponse({"storage-credentials": given})
 
     async def _keys(self, request: Request, bucket: str, table: Identifier, place: str) -> dict[str, str] | None:
-        caller = _caller(request)
+        caller = caller_of(request)
         reads, writes = await caller.may(*caller.table(bucket, table, "GetTableData", "PutTableData"))
         return await self._vending.keys(bucket, place, caller.who.arn, writes=writes) if reads else None
 
@@ -400,7 +309,7 @@ def _json(text: bytes) -> Response:
 async def _names(request: Request, catalog: Catalog, folder: str) -> Response:
     """The tables of a namespace, or its views."""
     bucket, namespace = _bucket(request), _namespace(request)
-    await _admit(request, catalog, bucket, _caller(request).warehouse(bucket, "ListTables", namespace))
+    await admit(request, catalog, bucket, caller_of(request).warehouse(bucket, "ListTables", namespace))
 
     async def page(after: str, limit: int) -> tuple[list[Identifier], str | None]:
         return await catalog.names(bucket, namespace, folder, after, limit)
@@ -414,22 +323,19 @@ async def _registered(
     request: Request, catalog: Catalog, name: Identifier, location: str, *, overwrite: bool = False
 ) -> Table:
     """A table, or a view, of a metadata file that is there already."""
-    bucket, caller = _bucket(request), _caller(request)
-    folder, _, file = location.rpartition("/")
-    if not folder.endswith("/metadata") or not re.fullmatch(r"[\w.-]{1,255}\.metadata\.json", file, re.ASCII):
-        raise invalid("A metadata file is LOCATION/metadata/NAME.metadata.json, not compressed.")
-    place = place_of(folder.removesuffix("/metadata"), bucket)
+    bucket, caller = _bucket(request), caller_of(request)
+    place, key = metadata_key(location, bucket)
     actions = ("CreateTable", *(("UpdateTableMetadataLocation",) if overwrite else ()))
     files = caller.objects(bucket, f"{place}/*", *_OWN_FILES)
-    await _admit(request, catalog, bucket, *caller.table(bucket, name, *actions), *files)
-    return await catalog.register(bucket, name, place, f"{place}/metadata/{file}", overwrite=overwrite)
+    await admit(request, catalog, bucket, *caller.table(bucket, name, *actions), *files)
+    return await catalog.register(bucket, name, place, key, overwrite=overwrite)
 
 
 async def _rename(request: Request, catalog: Catalog, folder: str) -> Response:
-    bucket, order, caller = _bucket(request), _body(request, RenameBody), _caller(request)
+    bucket, order, caller = _bucket(request), body_of(request, RenameBody), caller_of(request)
     source, target = _named(order.source, folder), _named(order.destination, folder)
     asked = [*caller.table(bucket, source, "RenameTable"), *caller.table(bucket, target, "CreateTable")]
-    await _admit(request, catalog, bucket, *asked)
+    await admit(request, catalog, bucket, *asked)
     await catalog.rename(bucket, source, target)
     return Response(status_code=204)
 
@@ -443,12 +349,12 @@ def _add_tables(app: FastAPI, catalog: Catalog, answers: _Answers) -> None:
     async def create_table(request: Request) -> Response:
         bucket = _bucket(request)
         unset = {"location": None, "partition-spec": None, "write-order": None}
-        order = _body(request, CreateTableRequest, **unset)
+        order = body_of(request, CreateTableRequest, **unset)
         table = identifier(_namespace(request), order.name)
         place = None if order.location is None else place_of(order.location, bucket)
-        caller = _caller(request)
+        caller = caller_of(request)
         given = [] if place is None else caller.objects(bucket, f"{place}/*", *_OWN_FILES)
-        await _admit(request, catalog, bucket, *caller.table(bucket, table, "CreateTable"), *given)
+        await admit(request, catalog, bucket, *caller.table(bucket, table, "CreateTable"), *given)
         if order.stage_create:
             made, place = await catalog.stage(bucket, table, order, place)
             return await answers.staged(request, bucket, table, of_tables.written(made), place, None)
@@ -456,7 +362,7 @@ def _add_tables(app: FastAPI, catalog: Catalog, answers: _Answers) -> None:
 
     @app.post("/v1/{warehouse}/namespaces/{namespace}/register")
     async def register_table(request: Request) -> Response:
-        bucket, order = _bucket(request), _body(request, RegisterTableRequest, overwrite=False)
+        bucket, order = _bucket(request), body_of(request, RegisterTableRequest, overwrite=False)
         table = identifier(_namespace(request), order.name)
         found = await _registered(request, catalog, table, order.metadata_location, overwrite=order.overwrite)
         return await answers.table(request, bucket, table, found)
@@ -469,7 +375,7 @@ def _add_reads(app: FastAPI, catalog: Catalog, answers: _Answers) -> None:
         snapshots = request.query_params.get("snapshots", "all")
         if snapshots not in ("all", "refs"):
             raise invalid("snapshots is all or refs.")
-        await _admit(request, catalog, bucket, *_caller(request).table(bucket, table, "GetTableMetadataLocation"))
+        await admit(request, catalog, bucket, *caller_of(request).table(bucket, table, "GetTableMetadataLocation"))
         found = await catalog.load(bucket, table)
         if snapshots == "all":
             return await answers.table(request, bucket, table, found)
@@ -482,13 +388,13 @@ def _add_reads(app: FastAPI, catalog: Catalog, answers: _Answers) -> None:
     @app.get("/v1/{warehouse}/namespaces/{namespace}/tables/{table}/credentials")
     async def load_credentials(request: Request) -> Response:
         bucket, table = _bucket(request), _table(request)
-        await _admit(request, catalog, bucket, *_caller(request).table(bucket, table, "GetTableData"))
+        await admit(request, catalog, bucket, *caller_of(request).table(bucket, table, "GetTableData"))
         return await answers.keys(request, bucket, table, (await catalog.load(bucket, table)).place)
 
     @app.head("/v1/{warehouse}/namespaces/{namespace}/tables/{table}")
     async def table_exists(request: Request) -> Response:
         bucket, table = _bucket(request), _table(request)
-        await _admit(request, catalog, bucket, *_caller(request).table(bucket, table, "GetTable"))
+        await admit(request, catalog, bucket, *caller_of(request).table(bucket, table, "GetTable"))
         if not await catalog.exists(bucket, table):
             raise missing(NO_TABLE, str(table))
         return Response(status_code=204)
@@ -496,13 +402,13 @@ def _add_reads(app: FastAPI, catalog: Catalog, answers: _Answers) -> None:
     @app.post("/v1/{warehouse}/namespaces/{namespace}/tables/{table}/metrics")
     async def report_metrics(request: Request) -> Response:
         """Take what a client reports of a scan, which nobody asks for yet."""
-        await _caller(request).require(*_caller(request).table(_bucket(request), _table(request), "GetTable"))
+        await caller_of(request).require(*caller_of(request).table(_bucket(request), _table(request), "GetTable"))
         return Response(status_code=204)
 
 
 def _add_changes(app: FastAPI, catalog: Catalog) -> None:
     async def commit(request: Request, bucket: str, changes: list[Change]) -> list[Table]:
-        caller = _caller(request)
+        caller = caller_of(request)
         needed = []
         for change in changes:
             table = change.table
@@ -514,7 +420,7 @@ def _add_changes(app: FastAPI, catalog: Catalog) -> None:
             place = None if asked is None else place_of(asked, bucket)
             if place is not None and not catalog.made_here(bucket, table, place):
                 needed += caller.objects(bucket, f"{place}/*", *_OWN_FILES)
-        await _admit(request, catalog, bucket, *needed)
+        await admit(request, catalog, bucket, *needed)
         return await catalog.commit(bucket, changes)
 
     def change(order: CommitTableRequest, table: Identifier) -> Change:
@@ -524,14 +430,14 @@ def _add_changes(app: FastAPI, catalog: Catalog) -> None:
     async def update_table(request: Request) -> Response:
         bucket, table = _bucket(request), _table(request)
         own = {"namespace": list(table.namespace), "name": table.name}
-        order = _body(request, CommitTableRequest, identifier=own)
+        order = body_of(request, CommitTableRequest, identifier=own)
         [done] = await commit(request, bucket, [change(order, table)])
         told = json.dumps({"metadata-location": done.location(bucket)}).encode()
         return _json(told[:-1] + b', "metadata": ' + done.text + b"}")
 
     @app.post("/v1/{warehouse}/transactions/commit")
     async def commit_transaction(request: Request) -> Response:
-        order = _body(request, TransactionBody)
+        order = body_of(request, TransactionBody)
         changes = [change(each, _named(each.identifier)) for each in order.changes]
         if len({each.table for each in changes}) < len(changes):
             raise invalid("A transaction changes each table once.")
@@ -546,7 +452,7 @@ def _add_changes(app: FastAPI, catalog: Catalog) -> None:
     async def drop_table(request: Request) -> Response:
         bucket, table = _bucket(request), _table(request)
         purge = request.query_params.get("purgeRequested", "false").lower() == "true"
-        await _admit(request, catalog, bucket, *_caller(request).table(bucket, table, "DeleteTable"))
+        await admit(request, catalog, bucket, *caller_of(request).table(bucket, table, "DeleteTable"))
         await catalog.drop(bucket, table, purge=purge)
         return Response(status_code=204)
 
@@ -564,43 +470,43 @@ def _add_views(app: FastAPI, catalog: Catalog) -> None:
 
     @app.post("/v1/{warehouse}/namespaces/{namespace}/views")
     async def create_view(request: Request) -> Response:
-        bucket, order, caller = _bucket(request), _body(request, CreateViewRequest, location=None), _caller(request)
+        bucket, order, caller = _bucket(request), body_of(request, CreateViewRequest, location=None), caller_of(request)
         view = identifier(_namespace(request), order.name, VIEWS)
         place = None if order.location is None else place_of(order.location, bucket)
         given = [] if place is None else caller.objects(bucket, f"{place}/*", *_OWN_FILES)
-        await _admit(request, catalog, bucket, *caller.table(bucket, view, "CreateTable"), *given)
+        await admit(request, catalog, bucket, *caller.table(bucket, view, "CreateTable"), *given)
         return shown(bucket, await catalog.create_view(bucket, view, order, place))
 
     @app.post("/v1/{warehouse}/namespaces/{namespace}/register-view")
     async def register_view(request: Request) -> Response:
-        bucket, order = _bucket(request), _body(request, RegisterViewRequest)
+        bucket, order = _bucket(request), body_of(request, RegisterViewRequest)
         view = identifier(_namespace(request), order.name, VIEWS)
         return shown(bucket, await _registered(request, catalog, view, order.metadata_location))
 
     @app.get("/v1/{warehouse}/namespaces/{namespace}/views/{view}")
     async def load_view(request: Request) -> Response:
         bucket, view = _bucket(request), _view(request)
-        await _admit(request, catalog, bucket, *_caller(request).table(bucket, view, "GetTableMetadataLocation"))
+        await admit(request, catalog, bucket, *caller_of(request).table(bucket, view, "GetTableMetadataLocation"))
         return shown(bucket, await catalog.load(bucket, view))
 
     @app.head("/v1/{warehouse}/namespaces/{namespace}/views/{view}")
     async def view_exists(request: Request) -> Response:
         bucket, view = _bucket(request), _view(request)
-        await _admit(request, catalog, bucket, *_caller(request).table(bucket, view, "GetTable"))
+        await admit(request, catalog, bucket, *caller_of(request).table(bucket, view, "GetTable"))
         if not await catalog.exists(bucket, view):
             raise missing(NO_VIEW, str(view))
         return Response(status_code=204)
 
     @app.post("/v1/{warehouse}/namespaces/{namespace}/views/{view}")
     async def replace_view(request: Request) -> Response:
-        bucket, view, order = _bucket(request), _view(request), _body(request, CommitViewRequest)
-        await _admit(request, catalog, bucket, *_caller(request).table(bucket, view, "UpdateTableMetadataLocation"))
+        bucket, view, order = _bucket(request), _view(request), body_of(request, CommitViewRequest)
+        await admit(request, catalog, bucket, *caller_of(request).table(bucket, view, "UpdateTableMetadataLocation"))
         return shown(bucket, await catalog.replace_view(bucket, view, order))
 
     @app.delete("/v1/{warehouse}/namespaces/{namespace}/views/{view}")
     async def drop_view(request: Request) -> Response:
         bucket, view = _bucket(request), _view(request)
-        await _admit(request, catalog, bucket, *_caller(request).table(bucket, view, "DeleteTable"))
+        await admit(request, catalog, bucket, *caller_of(request).table(bucket, view, "DeleteTable"))
         await catalog.drop(bucket, view, purge=False)
         return Response(status_code=204)
 
@@ -613,7 +519,7 @@ def _add_branches(app: FastAPI, branches: Branches) -> None:
     """Branches of a warehouse, of which Iceberg's specification says nothing. A branch is named as it is opened."""
 
     async def read(request: Request, *warehouses: str) -> None:
-        caller = _caller(request)
+        caller = caller_of(request)
         await caller.require(*(caller.warehouse(each, "ListTables") for each in warehouses))
 
     @app.get("/branches/{warehouse}")
@@ -624,13 +530,13 @@ def _add_branches(app: FastAPI, branches: Branches) -> None:
 
     @app.post("/branches/{warehouse}")
     async def create_branch(request: Request) -> Response:
-        _caller(request).require_root()
-        await branches.create(_bucket(request), _body(request, BranchBody).snapshot)
+        caller_of(request).require_root()
+        await branches.create(_bucket(request), body_of(request, BranchBody).snapshot)
         return JSONResponse({}, 201)
 
     @app.delete("/branches/{warehouse}")
     async def drop_branch(request: Request) -> Response:
-        _caller(request).require_root()
+        caller_of(request).require_root()
         await branches.drop(_bucket(request))
         return JSONResponse({})
 
@@ -642,5 +548,5 @@ def _add_branches(app: FastAPI, branches: Branches) -> None:
 
     @app.post("/branches/{warehouse}/merge")
     async def merge_branch(request: Request) -> Response:
-        _caller(request).require_root()
+        caller_of(request).require_root()
         return JSONResponse({"merged": await branches.merge(_bucket(request))})

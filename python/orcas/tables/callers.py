@@ -93,20 +93,27 @@ class Caller:
     def warehouse(self, bucket: str, action: str, namespace: Namespace | None = None) -> Question:
         """An action on a warehouse, or on a namespace of it."""
         context = {} if namespace is None else {"s3tables:namespace": encoded(namespace)}
-        return f"s3tables:{action}", self._arn(bucket), context
+        return f"s3tables:{action}", self.arn(bucket), context
 
     def table(self, bucket: str, table: Identifier, *actions: str) -> list[Question]:
         """Actions on a table."""
         _, _, name = table.path.partition("/")
         context = {"s3tables:namespace": encoded(table.namespace), "s3tables:tableName": name}
-        return [(f"s3tables:{action}", f"{self._arn(bucket)}/table/{table.path}", context) for action in actions]
+        return [(f"s3tables:{action}", self.arn(bucket, table), context) for action in actions]
 
     def objects(self, bucket: str, place: str, *actions: str) -> list[Question]:
         """Actions on all objects below a place, or on the object with this key."""
         return [(f"s3:{action}", f"arn:aws:s3:::{bucket_of(bucket)}/{place}", {}) for action in actions]
 
-    def _arn(self, bucket: str) -> str:
-        return f"arn:aws:s3tables:{self.region}:{self.who.arn.split(':')[4]}:bucket/{bucket}"
+    def arn(self, bucket: str, table: Identifier | None = None) -> str:
+        """The ARN of a warehouse, or of a table in it."""
+        below = "" if table is None else f"/table/{table.path}"
+        return f"arn:aws:s3tables:{self.region}:{self.account}:bucket/{bucket}{below}"
+
+    @property
+    def account(self) -> str:
+        """The number of the account."""
+        return self.who.arn.split(":")[4]
 
 
 class Callers:

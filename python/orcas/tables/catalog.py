@@ -14,7 +14,7 @@ import json
 import uuid
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from orcas.tables import metadata as of_tables
@@ -62,6 +62,8 @@ class Table:
     own: bool
     key: str
     text: bytes
+    # The time of that object, as the header says it; empty if the table was not read.
+    modified: str = ""
 
     def location(self, bucket: str) -> str:
         """The URL of the metadata file."""
@@ -99,9 +101,9 @@ class Catalog:
         self._objects, self._places = objects, places
         self._turns: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
-    async def check_warehouse(self, bucket: str) -> None:
+    async def check_warehouse(self, bucket: str) -> Stored:
         """As of `orcas.tables.warehouses`."""
-        await check_warehouse(self._objects, bucket)
+        return await check_warehouse(self._objects, bucket)
 
     # Namespaces
 
@@ -175,12 +177,14 @@ class Catalog:
         page = await self._objects.page(bucket, prefix, after=after, limit=limit)
         return [Identifier(namespace, decoded(key.removeprefix(prefix))[0]) for key in page.keys], page.next
 
-    async def load(self, bucket: str, table: Identifier) -> Table:
-        """A table, or a view."""
+    async def load(self, bucket: str, table: Identifier, etag: str | None = None) -> Table:
+        """A table, or a view; with `etag`, if this is still that of the object that points to it."""
         found = await self._find(bucket, table)
         if found is None:
             await self._namespace(bucket, table.namespace)
             raise missing(_ABSENT[table.folder], str(table))
+        if etag is not None and found.etag != etag:
+            raise conflict("The table was changed meanwhile.")
         return found
 
     async def exists(self, bucket: str, table: Identifier) -> bool:
@@ -240,39 +244,45 @@ class Catalog:
 
     async def register(self, bucket: str, table: Identifier, place: str, key: str, *, overwrite: bool) -> Table:
         """Make a table, or a view, of a metadata file that is there already."""
-        of: Any = of_views if table.folder == VIEWS else of_tables
         async with self.turn(bucket, (table.namespace, table)):
             former = await self._find(bucket, table)
             if former is None or not overwrite:
                 await self._check_free(bucket, table)
-            found = await self._objects.get(bucket, key)
-            if found is None:
-                raise invalid("There is no such metadata file.")
-            known = await asyncio.to_thread(of.read, found.body)
-            of.check(known, url(bucket, place))
+            text, _ = await self._metadata_file(bucket, table, place, key)
             own = former.own and former.place == place if former is not None else False
-            result = Table("", place, own, key, found.body)
-            etag = None if former is None else former.etag
-            try:
-                await self._publish(bucket, _Made(table, _pointer(result), etag, result))
-            except ChangedError:
-                raise conflict("The table was changed meanwhile.") from None
-            return result
+            return await self._pointed(bucket, table, former, Table("", place, own, key, text))
 
-    async def rename(self, bucket: str, source: Identifier, target: Identifier) -> None:
-        """Give a table, or a view, another name. Its files stay where they are."""
+    async def point(self, bucket: str, table: Identifier, location: tuple[str, str], etag: str) -> Table:
+        """Let a table have another of its metadata files, as the place and the key, if `etag` is still as of `load`."""
+        async with self.turn(bucket, (table,)):
+            former = await self.load(bucket, table, etag)
+            place, key = location
+            if place != former.place:
+                raise invalid(f"The metadata files of {table} are below {url(bucket, former.place)}/metadata/.")
+            text, known = await self._metadata_file(bucket, table, place, key)
+            base = await asyncio.to_thread(of_tables.read, former.text)
+            if known.table_uuid != base.table_uuid:
+                raise invalid(f"This is not a metadata file of {table}: its table-uuid is another.")
+            return await self._pointed(bucket, table, former, Table("", place, former.own, key, text))
+
+    async def rename(self, bucket: str, source: Identifier, target: Identifier, *, etag: str | None = None) -> None:
+        """Give a table, or a view, another name. Its files stay where they are. `etag`: as of `load`."""
         async with self.turn(bucket, (source.namespace, target.namespace, source, target)):
-            found = await self.load(bucket, source)
+            found = await self.load(bucket, source, etag)
             await self._check_free(bucket, target)
             try:
                 await self._objects.rename(bucket, source.key, target.key, found.etag)
             except ChangedError:
                 raise conflict("The table was changed meanwhile.") from None
 
-    async def drop(self, bucket: str, table: Identifier, *, purge: bool) -> None:
-        """Drop a table, or a view. `purge`: with its files, which only its own place has."""
+    async def drop(self, bucket: str, table: Identifier, *, purge: bool | None, etag: str | None = None) -> None:
+        """Drop a table, or a view.
+
+        `purge`: with its files, which only its own place has; None: if it has one. `etag`: as of `load`.
+        """
         async with self.turn(bucket, (table,)):
-            found = await self.load(bucket, table)
+            found = await self.load(bucket, table, etag)
+            purge = found.own if purge is None else purge
             if purge and not found.own:
                 raise invalid(
                     f"The files of {table} are in a place that was given to it, {url(bucket, found.place)}, and are not "
@@ -310,7 +320,25 @@ class Catalog:
             raise TableError(
                 500, "NotFoundException", f"The metadata file {url(bucket, told['metadata'])} of {table} is missing."
             )
-        return Table(found.etag, told["place"], told["own"], told["metadata"], stored.body)
+        return Table(found.etag, told["place"], told["own"], told["metadata"], stored.body, found.modified)
+
+    async def _metadata_file(self, bucket: str, table: Identifier, place: str, key: str) -> tuple[bytes, Any]:
+        """A metadata file that a client has written for a table, or for a view, and what it says."""
+        of: Any = of_views if table.folder == VIEWS else of_tables
+        found = await self._objects.get(bucket, key)
+        if found is None:
+            raise invalid("There is no such metadata file.")
+        known = await asyncio.to_thread(of.read, found.body)
+        of.check(known, url(bucket, place))
+        return found.body, known
+
+    async def _pointed(self, bucket: str, table: Identifier, former: Table | None, result: Table) -> Table:
+        etag = None if former is None else former.etag
+        try:
+            etag = await self._publish(bucket, _Made(table, _pointer(result), etag, result))
+        except ChangedError:
+            raise conflict("The table was changed meanwhile.") from None
+        return replace(result, etag=etag)
 
     async def _changed(self, bucket: str, change: Change) -> _Made:
         table, former = change.table, await self._find(bucket, change.table)
@@ -339,10 +367,10 @@ class Catalog:
     async def _create(self, bucket: str, name: Identifier, made: TableMetadata | ViewMetadata, place: str) -> Table:
         ready = await self._written(bucket, name, None, made, place)
         try:
-            await self._publish(bucket, ready)
+            etag = await self._publish(bucket, ready)
         except ChangedError:
             raise exists(_TAKEN[name.folder], str(name)) from None
-        return ready.result
+        return replace(ready.result, etag=etag)
 
     async def _written(
         self, bucket: str, table: Identifier, former: Table | None, made: TableMetadata | ViewMetadata, place: str
@@ -364,15 +392,15 @@ class Catalog:
         result = Table("", place, own, key, text)
         return _Made(table, _pointer(result), None if former is None else former.etag, result)
 
-    async def _publish(self, bucket: str, *ready: _Made) -> None:
-        """Let pointers show what is ready, all at once.
+    async def _publish(self, bucket: str, *ready: _Made) -> str:
+        """Let pointers show what is ready, all at once. The ETag of a single one.
 
         Raises:
             ChangedError: one is not as it was.
         """
         if len(ready) == 1:
-            await self._objects.put(bucket, ready[0].table.key, ready[0].pointer, etag=ready[0].etag)
-            return
+            written = await self._objects.put(bucket, ready[0].table.key, ready[0].pointer, etag=ready[0].etag)
+            return written.etag
         # The pointers are put together beside the tables, and one batch of the engine copies them.
         prefix = f"{TRANSACTIONS}{uuid.uuid4()}/"
         staged: list[tuple[str, Written]] = []
@@ -389,6 +417,7 @@ class Catalog:
                 # What is left, such as in a bucket with Object Lock, goes with the orphans.
                 with contextlib.suppress(TableError):
                     await self._objects.forget(bucket, key, written.version)
+        return ""
 
     @contextlib.asynccontextmanager
     async def turn(self, bucket: str, names: Iterable[Namespace | Identifier]) -> AsyncIterator[None]:

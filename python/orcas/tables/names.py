@@ -37,6 +37,7 @@ _KEY_MAX: Final = 900
 _PLACE_MAX: Final = 400
 # Of the parts of a place: they mean the same to every client, in URLs and in policies.
 _PART: Final = re.compile(r"[A-Za-z0-9_=@+,~-][A-Za-z0-9_.=@+,~-]*")
+_METADATA: Final = re.compile(r"[\w.-]{1,255}\.metadata\.json", re.ASCII)
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _SLUG_MAX: Final = 40
 _RANDOM: Final = 16
@@ -164,6 +165,19 @@ def place_of(location: str, warehouse: str) -> str:
             f"part that begins with a period: {_shown(location)}."
         )
     return place
+
+
+def metadata_key(location: str, warehouse: str) -> tuple[str, str]:
+    """The place of a metadata file, and its key.
+
+    Raises:
+        TableError: it is elsewhere, or no file could be called that.
+    """
+    folder, _, file = location.rpartition("/")
+    if not folder.endswith("/metadata") or not _METADATA.fullmatch(file):
+        raise invalid("A metadata file is LOCATION/metadata/NAME.metadata.json, not compressed.")
+    place = place_of(folder.removesuffix("/metadata"), warehouse)
+    return place, f"{place}/metadata/{file}"
 
 
 class Places:

@@ -64,10 +64,11 @@ class ChangedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object: its bytes, and what the condition of a swap names."""
+    """An object: its bytes, what the condition of a swap names, and its time as the header says it."""
 
     body: bytes
     etag: str
+    modified: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +92,11 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of a list: keys, and where the next one begins."""
+    """A page of a list: keys, where the next one begins, and the times of the keys in ISO 8601."""
 
     keys: list[str]
     next: str | None
+    times: list[str]
 
 
 class Objects:
@@ -106,15 +108,29 @@ class Objects:
     ) -> None:
         self._app, self._root, self._core, self._region = app, root, core, region
 
-    async def create_bucket(self, bucket: str) -> None:
-        """Create a bucket of root's, if there is none.
+    async def create_bucket(self, bucket: str) -> bool:
+        """Create a bucket of root's. False: there is one.
 
         Raises:
             TableError: it cannot be created.
         """
         answer = await self._ask("PUT", bucket)
-        if answer.code != "BucketAlreadyOwnedByYou":
-            answer.check()
+        if answer.code == "BucketAlreadyOwnedByYou":
+            return False
+        answer.check()
+        return True
+
+    async def delete_bucket(self, bucket: str) -> bool:
+        """Delete a bucket of root's. False: something is in it.
+
+        Raises:
+            TableError: it cannot be deleted.
+        """
+        answer = await self._ask("DELETE", bucket)
+        if answer.code == "BucketNotEmpty":
+            return False
+        answer.check()
+        return True
 
     async def get(self, bucket: str, key: str) -> Stored | None:
         """An object, or None if there is none.
@@ -126,7 +142,8 @@ class Objects:
         if answer.status == _MISSING:
             return None
         answer.check()
-        return Stored(answer.body, answer.headers.get(b"etag", b"").decode())
+        etag, modified = (answer.headers.get(name, b"").decode() for name in (b"etag", b"last-modified"))
+        return Stored(answer.body, etag, modified)
 
     async def put(self, bucket: str, key: str, body: bytes, *, etag: str | None = None) -> Written:
         """Store an object in place of the one with this ETag; without one, there must be none.
@@ -199,7 +216,7 @@ class Objects:
     async def etags(self, bucket: str, prefix: str) -> dict[str, str]:
         """The ETags of all objects with a prefix, by key."""
         found: dict[str, str] = {}
-        page = Page([], "")
+        page = Page([], "", [])
         while page.next is not None:
             answer, page = await self._list(bucket, prefix, after=page.next)
             found |= {each.findtext("Key") or "": each.findtext("ETag") or "" for each in answer.iter("Contents")}
@@ -250,8 +267,9 @@ class Objects:
         answer = await self._ask("GET", bucket, query=query)
         answer.check()
         found = answer.xml()
-        keys = [each.findtext("Key") or "" for each in found.iter("Contents")]
-        return found, Page(keys, found.findtext("NextContinuationToken"))
+        listed = list(found.iter("Contents"))
+        keys, times = ([each.findtext(name) or "" for each in listed] for name in ("Key", "LastModified"))
+        return found, Page(keys, found.findtext("NextContinuationToken"), times)
 
     async def _ask(
         self,

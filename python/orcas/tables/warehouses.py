@@ -32,8 +32,8 @@ async def create_warehouse(objects: Objects, bucket: str) -> None:
     await check_warehouse(objects, bucket)
 
 
-async def check_warehouse(objects: Objects, bucket: str) -> None:
-    """Whether a bucket is a warehouse, or a branch of one, under the name that the paths of its tables have.
+async def check_warehouse(objects: Objects, bucket: str) -> Stored:
+    """The object that makes a bucket a warehouse, or a branch of one, under the name that the paths of its tables have.
 
     Raises:
         TableError: it is none.
@@ -49,6 +49,7 @@ async def check_warehouse(objects: Objects, bucket: str) -> None:
         raise invalid(
             f"The bucket {bucket} is a copy of the warehouse {told.get('name')}, whose name is in the paths of its tables."
         )
+    return found
 
 
 def document(stored: Stored) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def document(stored: Stored) -> dict[str, Any]:
     """
     try:
         found = json.loads(stored.body)
-    except ValueError:
+    except (RecursionError, ValueError):
         found = None
     if not isinstance(found, dict):
         raise TableError(

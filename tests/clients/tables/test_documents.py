@@ -1,4 +1,4 @@
-"""The example of docs/tables.md."""
+"""The examples of docs/tables.md and docs/tables/catalog.md."""
 
 from __future__ import annotations
 
@@ -7,23 +7,38 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.clients.tables.lake import LAKE
+from tests.clients.tables.lake import LAKE, catalog_of
 from tests.fixtures.clients import Command, package
 
 import orcas
+from orcas.settings.clients import client_environment
 
 package("pyiceberg.catalog.rest")
 package("pyarrow")
 
-PAGE = Path(__file__).parents[3] / "docs" / "tables.md"
+DOCUMENTS = Path(__file__).parents[3] / "docs"
 pytestmark = [pytest.mark.clients]
 
 
-def test_the_example(server: orcas.Server, tmp_path: Path) -> None:
-    [text] = re.findall(r"^```python\n(import.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    variables = {
-        "AWS_ENDPOINT_URL_S3": server.endpoint, "AWS_ACCESS_KEY_ID": server.access_key,
-        "AWS_SECRET_ACCESS_KEY": server.secret_key,
-    }  # fmt: skip
+def example(page: str) -> str:
+    text = (DOCUMENTS / page).read_text(encoding="utf-8")
+    [found] = re.findall(r"^```python\n(import.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+def said(server: orcas.Server, tmp_path: Path, text: str) -> str:
+    variables = client_environment(server.endpoint, server.access_key, server.secret_key, server.region)
+    return Command((sys.executable, "-W", "ignore", "-c"), tmp_path, variables).text(text)
+
+
+def test_pyiceberg(server: orcas.Server, tmp_path: Path) -> None:
+    text = example("tables.md")
     assert f'warehouse="{LAKE}"' in text
-    assert Command((sys.executable, "-W", "ignore", "-c"), tmp_path, variables).text(text) == "1 2\n"
+    assert said(server, tmp_path, text) == "1 2\n"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_api_of_s3_tables(server: orcas.Server, tmp_path: Path) -> None:
+    assert said(server, tmp_path, example("tables/catalog.md")) == ""
+    made = catalog_of(server, warehouse="measured").load_table("weather.days")
+    assert [field.name for field in made.schema().fields] == ["city", "celsius"]

@@ -245,6 +245,7 @@ def test_env_prints_what_clients_need(environ: dict[str, str]) -> None:
         "AWS_ENDPOINT_URL_S3=http://[::1]:9001",
         "AWS_ENDPOINT_URL_IAM=http://[::1]:9001",
         "AWS_ENDPOINT_URL_STS=http://[::1]:9001",
+        "AWS_ENDPOINT_URL_S3TABLES=http://[::1]:9001/_orcas/s3tables",
         f"AWS_ACCESS_KEY_ID={key['access_key']}",
         f"AWS_SECRET_ACCESS_KEY={key['secret_key']}",
         "AWS_REGION=eu-north-1",

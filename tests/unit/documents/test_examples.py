@@ -49,6 +49,7 @@ ELSEWHERE: Final = {
     ROOT / "docs" / "events" / "aws.md": "tests/conformance/events/test_aws_targets.py",
     ROOT / "docs" / "how-to" / "use-with.md": "tests/clients/documents/test_use_with.py",
     ROOT / "docs" / "tables.md": "tests/clients/tables/test_documents.py",
+    ROOT / "docs" / "tables" / "catalog.md": "tests/clients/tables/test_documents.py",
 }
 
 # Languages whose blocks another test runs.

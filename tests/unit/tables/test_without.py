@@ -22,7 +22,10 @@ def _no_pyiceberg(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_request() -> None:
     with TestClient(serving.create_app(memory=True), base_url="http://localhost") as client:
         answer = client.get("/_orcas/iceberg/v1/config")
+        other = client.get("/_orcas/s3tables/buckets")
     assert (answer.status_code, answer.json()["error"]["message"]) == (501, SENTENCE)
+    assert (other.status_code, other.headers["x-amzn-errortype"]) == (501, "NotImplementedException")
+    assert other.json()["message"] == SENTENCE
 
 
 @pytest.mark.usefixtures("_no_pyiceberg")

@@ -12,9 +12,9 @@ fmt:          ## rewrite the sources in the project's format
 	bash .ci/run format
 lint:         ## format, clippy, ruff, mypy, import contracts, stubs
 	bash .ci/run fmt clippy lint
-test:         ## what a change must pass, in 16 minutes on two processors: lint, tests of Rust and Python, one in eight simulated stores
+test:         ## what a change must pass, in 40 minutes on two processors: lint, tests of Rust and Python, one in eight simulated stores
 	bash .ci/run
-full:         ## everything: all tests and seeds, schedules, planted defects, fuzzing, clients, benchmarks. An hour
+full:         ## everything: all tests and seeds, schedules, planted defects, fuzzing, clients, benchmarks. Tests and seeds alone take an hour and a half
 	bash .ci/run full
 fuzz:         ## [FUZZ_SECONDS=1800] [FUZZ_TARGETS=names]: the fuzz targets with a new seed; findings in target/fuzz
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-1800} FUZZ_SEED=$${FUZZ_SEED:-0} bash .ci/run fuzz

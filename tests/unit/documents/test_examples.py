@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import json
 import os
 import re
@@ -255,7 +256,9 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    # Building all commands takes a quarter of a second, and several hundred lines need them.
+    monkeypatch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
     (tmp_path / "pictures").mkdir()
     for name in ("README.md", "picture.jpg", "pictures/a.jpg"):
         (tmp_path / name).write_bytes(name.encode() * 10_000)
@@ -298,12 +301,14 @@ def run_python(example: Example, shell: Shell, names: dict[str, Any]) -> None:
         exec(compile(example.text, example.place, "exec"), names)  # noqa: S102 - the documents' own code
 
 
+@pytest.mark.timeout(1800)  # two minutes of the AWS CLI, and more where other tests run beside it
 def test_every_example_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, Any] = {}
+    found = examples()
     monkeypatch.chdir(shell.home)
     # The default session keeps the first keys that it finds.
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-    for example in examples():
+    for example in found:
         place = example.place
         match example.language:
             case "python":
@@ -340,7 +345,8 @@ def test_every_example_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> No
                 client.create_bucket(Bucket="incoming")
                 client.put_object(Bucket="incoming", Key="new.jpg", Body=b"for `orcas move`")
     assert "orcas serve" in shell.done
-    assert not [known for known in NOT_RUN if not any(re.fullmatch(known, line) for line in lines())], "no such line"
+    written = lines(found)
+    assert not [known for known in NOT_RUN if not any(re.fullmatch(known, line) for line in written)], "no such line"
 
 
 def test_the_tutorial_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,9 +365,9 @@ def test_the_tutorial_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Non
     assert names["key"]["UserName"] == "guest"
 
 
-def lines() -> list[str]:
-    """Every shell line of every example."""
-    return [line for example in examples() if example.language in {"console", "sh"} for line in example.commands]
+def lines(found: list[Example]) -> list[str]:
+    """Every shell line of the examples."""
+    return [line for example in found if example.language in {"console", "sh"} for line in example.commands]
 
 
 def test_the_first_commands_of_the_readme_are_about_one_store() -> None:
@@ -384,7 +390,7 @@ def test_examples_are_found_where_they_stand() -> None:
     ):
         assert place in places
     assert sum(example.language == "python" for example in found) >= 4
-    assert {"orcas serve", "aws s3 mb s3://photos", "orcas config show"} <= set(lines())
+    assert {"orcas serve", "aws s3 mb s3://photos", "orcas config show"} <= set(lines(found))
 
 
 def test_every_command_has_an_example_and_says_its_defaults() -> None:

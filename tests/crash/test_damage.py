@@ -194,6 +194,32 @@ def test_a_store_goes_on_without_what_is_lost_once_its_operator_agrees(store: Pa
     assert fsck(store).returncode == 0
 
 
+def test_a_lost_deletion_is_undone_and_the_repair_says_so(store: Path) -> None:
+    with orcas.Server(store, chunk_size=CHUNK) as server:
+        signer = Signer.of(server)
+        assert signer.roundtrip(signer.request("DELETE", f"/{BUCKET}/other")).status == 204
+        # Without a record behind it, the damage would be the end of what was written.
+        put(signer, "last")
+    # Names and content of earlier records are in older files.
+    log = max(path for path in store.glob("log/*.log") if b"other" in path.read_bytes())
+    content = bytearray(log.read_bytes())
+    content[content.index(b"other")] ^= 1
+    log.write_bytes(content)
+    for path in store.glob("index.db*"):
+        path.unlink()
+    repaired = fsck(store, "--repair", "--accept-loss")
+    assert repaired.returncode == 0
+    assert "1 records of the log could not be read." in repaired.stdout
+    assert "an object that one of them deleted may reappear." in repaired.stdout
+    kept = sorted(store.rglob("*.damaged"))
+    assert kept
+    assert f"files are kept: remove {', '.join(map(str, kept))} when you no longer need them." in repaired.stdout
+    for path in kept:
+        path.unlink()
+    with orcas.Server(store, chunk_size=CHUNK) as server:
+        others_are_sound(Signer.of(server))
+
+
 @pytest.mark.parametrize("pattern", ["log/*.log", "chunks/*.pack"])
 def test_a_file_cut_short_is_damage_from_the_start(store: Path, pattern: str) -> None:
     path = max(store.glob(pattern), key=lambda path: path.stat().st_size)

@@ -13,6 +13,7 @@ import logging
 import os
 import random
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -283,6 +284,15 @@ NAMES: Final = sorted([
 ])  # fmt: skip
 
 
+# Copies that restored backups lack.
+LACKED: Final = {f"{name}.copy" for name in ("root.json", "control.key", "control.db", "quotas.json")}
+
+
+def told_by(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The lines of the log, with their levels and fields."""
+    return [f"{record.levelname} {record.getMessage()} {vars(record).get('orcas')}" for record in caplog.records]
+
+
 def test_every_file_is_damaged(images: dict[str, Image]) -> None:
     assert {kind_of(name) for image in images.values() for name in image.sizes} == {
         name.partition(":")[0] for name in NAMES
@@ -317,9 +327,8 @@ async def test_a_file(
     assert not lost or is_content
     if name not in NEEDLESS and not lost and (data / name).exists():
         # A second start has nothing left to repair.
-        said = "".join(
-            f"{record.levelname} {record.getMessage()} {vars(record).get('orcas')}" for record in caplog.records
-        )
+        lines = told_by(caplog)
+        said = "".join(lines)
         caplog.clear()
         assert await serve(data, may_lose=is_content) == (lost, status)
         assert "restored" not in caplog.text
@@ -331,7 +340,10 @@ async def test_a_file(
             # A flipped bit may leave a text what it was: one of its line ends, or one that base64 does not use.
             and not (name.startswith("tls") and blow.startswith("flip"))
         )
-        assert not told or Path(name).name in said
+        # What restored backups lack is no warning.
+        level = "INFO" if blow == "missing" and name in LACKED else "WARNING"
+        levels = {line.split()[0] for line in lines if Path(name).name in line} - {"DEBUG"}
+        assert not told or max(levels, key=("INFO", "WARNING", "ERROR").index) == level, lines
         assert not name.startswith("audit") or "ERROR The audit log is damaged or missing" in said
         assert not name.startswith("events") or blow != "missing" or "WARNING The event journal is missing" in said
 
@@ -378,14 +390,49 @@ def test_what_cannot_be_given_up_is_to_be_restored(images: dict[str, Image], tmp
         assert name in command("env", "--data", data, code=69, ORCAS_MASTER_KEY=MASTER_KEY)
 
 
-async def test_an_index_that_is_missing_is_said_to_be_rebuilt(images: dict[str, Image], tmp_path: Path) -> None:
+async def test_an_index_that_is_missing_is_said_to_be_rebuilt(
+    images: dict[str, Image], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     data = tmp_path / "store"
     images["closed"].write(data, "index.db", BLOWS["missing"])
+    caplog.set_level(logging.INFO)
     app = Orcas(settings_of(data))
     async with app.router.lifespan_context(app):
         assert app.store is not None
         assert app.store.opening["recovery"] == "index rebuilt"
         assert await read_all(app.store) == (set(), sorted(SIZES))
+        assert [line.split()[0] for line in told_by(caplog) if "The index is missing" in line] == ["INFO"]
     async with app.router.lifespan_context(app):
         assert app.store is not None
         assert app.store.opening["recovery"] == "none"
+
+
+async def test_a_journal_of_events_that_is_gone_is_told_by_one_line(
+    images: dict[str, Image], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = tmp_path / "store"
+    images["closed"].write(data, "store.lock", BLOWS["missing"])
+    shutil.rmtree(data / "events")
+    caplog.set_level(logging.INFO)
+    assert await serve(data, may_lose=False) == (set(), "ok")
+    (line,) = [line for line in told_by(caplog) if "event" in line.lower()]
+    assert line.startswith("INFO The event journal begins")
+
+
+async def test_without_the_end_of_the_log_and_the_index_the_journal_of_events_hints_at_it(
+    images: dict[str, Image], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing names what they held: the store is as it was before."""
+    data = tmp_path / "store"
+    images["closed"].write(data, "store.lock", BLOWS["missing"])
+    app = Orcas(settings_of(data))
+    async with app.router.lifespan_context(app):
+        assert app.store is not None
+        assert (await ask(app.store, "PUT", f"{BUCKET}/z-lost", b"x")).status == 200
+    held = min(path for path in data.glob("log/*.log") if b"z-lost" in path.read_bytes())
+    for path in [*data.glob("index.db*"), *(path for path in data.glob("log/*.log") if path >= held)]:
+        path.unlink()
+    caplog.set_level(logging.INFO)
+    assert await serve(data, may_lose=False) == (set(), "ok")
+    (line,) = [line for line in told_by(caplog) if not line.startswith(("DEBUG", "INFO"))]
+    assert line.startswith("WARNING The event journal is not of this state of the store")

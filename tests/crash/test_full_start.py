@@ -230,3 +230,21 @@ def test_a_smaller_reserve_accepts_writes_at_once(tmp_path: Path) -> None:
         client.server.stop()
         client = Client(small / "store", reserve=MIB)
         assert client.put("first", SMALL).status == 200
+
+
+def test_eight_mebibytes_and_the_size_of_the_index_are_enough_to_rebuild_it(tmp_path: Path) -> None:
+    """Without a ballast."""
+    with mounted(tmp_path, SIZE) as small, contextlib.ExitStack() as stack:
+        data = small / "store"
+        client = filled(data)
+        stack.callback(lambda: client.server.kill())
+        client.server.kill()
+        (data / "ballast").unlink()
+        room = 8 * MIB
+        for path in data.glob("index.db*"):
+            room += path.stat().st_size
+            path.unlink()
+        eat(small, room)
+        client = Client(data)
+        client.is_full()
+        client.has(OBJECTS)

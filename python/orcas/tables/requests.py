@@ -51,9 +51,10 @@ class Catalogued:
         """Answer one request."""
         # The names in it are decoded one by one.
         scope["path"] = scope["raw_path"].decode("latin-1")
+        is_token = self._tokens is not None and scope["path"].endswith(self._tokens)
         try:
             try:
-                if self._tokens is not None and scope["path"].endswith(self._tokens):
+                if is_token:
                     await self._token(scope, await collect(receive, _FORM_MAX), receive, send)
                     return
                 first = await collect(receive, BODY_MAX) if is_known_by_body(scope) else None
@@ -64,7 +65,8 @@ class Catalogued:
             except BodyError as error:
                 if error.is_cut_off:
                     return
-                raise TableError(413, "BadRequestException", f"A request has at most {BODY_MAX} bytes.") from None
+                limit = _FORM_MAX if is_token else BODY_MAX
+                raise TableError(413, "BadRequestException", f"A request has at most {limit} bytes.") from None
         except (TableError, UnavailableError) as error:
             await self._refusing(scope, _table_error(error))(scope, receive, send)
             return

@@ -13,6 +13,7 @@ from tests.edge.test_stalls import silent
 from tests.fixtures.wire import Connection, Signer
 
 import orcas
+from orcas.tables import MOUNT
 
 pytestmark = pytest.mark.conformance
 
@@ -45,6 +46,7 @@ SLOW = {
         b'--b\r\ncontent-disposition: form-data; name="key"\r\n\r\n' + b"x" * 19 * KIB,
     ),
 }
+PROMISED = " ".join((Path(__file__).parents[3] / "SECURITY.md").read_text().split())
 ADDRESSES = [f"127.0.0.{number}" for number in range(2, 10)]
 
 
@@ -106,9 +108,12 @@ def test_a_body_is_no_longer_than_its_path_needs(server: orcas.Server) -> None:
         (head("/_orcas/console/sign-in", FORM, 128 * KIB + 1, OWN) + b"x" * (128 * KIB + 1), 128 * KIB),
         (head("/", FORM, 64 * KIB + 1) + b"x" * (64 * KIB + 1), 64 * KIB),
         (head("/", FORM, 256 * KIB + 1, SIGNED) + b"x" * (256 * KIB + 1), 256 * KIB),
+        (head(f"{MOUNT}/v1/oauth/tokens", FORM, 64 * KIB + 1) + b"x" * (64 * KIB + 1), 64 * KIB),
     ):
         answer = signer.roundtrip(sent)
-        assert (answer.status, f"more than {limit} bytes".encode() in answer.body) == (413, True)
+        assert (answer.status, f" {limit} bytes".encode() in answer.body) == (413, True)
+        # The threat model has the same number.
+        assert f"at most {limit // KIB} KiB" in PROMISED or f"or {limit // KIB} KiB" in PROMISED
 
 
 def _private(pid: int) -> int:

@@ -71,7 +71,8 @@ def no_index(store: Path) -> None:
 
 def no_control(store: Path) -> None:
     for name in ("control.db", "control.key", "root.json"):
-        (store / name).unlink()
+        for path in (store / name, store / f"{name}.copy"):
+            path.unlink()
 
 
 def no_packs(store: Path) -> None:

@@ -79,6 +79,21 @@ def test_an_answer_that_never_ends_is_cut_off(secure: ssl.SSLContext, head: str)
         asked(f"https://localhost:{port}/keys", anywhere=True, seconds=1)
 
 
+def test_no_redirection_is_followed(secure: ssl.SSLContext) -> None:
+    came: list[bytes] = []
+
+    def redirect(connection: socket.socket) -> None:
+        with secure.wrap_socket(connection, server_side=True) as redirecting:
+            came.append(redirecting.recv(10_000).split()[1])
+            redirecting.sendall(b"HTTP/1.1 302 Found\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n")
+
+    with answering(redirect) as port, pytest.raises(IamError) as refused:
+        asked(f"https://localhost:{port}/keys", anywhere=True, seconds=10)
+    assert came == [b"/keys"]
+    # Where it is, and what it answers, is for the log.
+    assert "302" not in str(refused.value)
+
+
 class Web:
     """Answers by URL, and what was asked."""
 

@@ -25,6 +25,7 @@ FORM = "application/x-www-form-urlencoded"
 SIGNED = (
     "authorization: AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0"
 )
+TABLES = SIGNED.replace("/iam/", "/s3tables/")
 OWN = "sec-fetch-site: same-origin"
 BOUNDARY = 'multipart/form-data; boundary="b"'
 
@@ -45,6 +46,8 @@ SLOW = {
         head("/strangers", BOUNDARY, MIB),
         b'--b\r\ncontent-disposition: form-data; name="key"\r\n\r\n' + b"x" * 19 * KIB,
     ),
+    "catalog": (head(f"{MOUNT}/v1/namespaces", "application/json", 600 * KIB, TABLES), b"[" + b" " * 500 * KIB),
+    "tokens": (head(f"{MOUNT}/v1/oauth/tokens", FORM, 64 * KIB), b"grant_type=" + b"x" * 60 * KIB),
 }
 PROMISED = " ".join((Path(__file__).parents[3] / "SECURITY.md").read_text().split())
 ADDRESSES = [f"127.0.0.{number}" for number in range(2, 10)]
@@ -114,6 +117,16 @@ def test_a_body_is_no_longer_than_its_path_needs(server: orcas.Server) -> None:
         assert (answer.status, f" {limit} bytes".encode() in answer.body) == (413, True)
         # The threat model has the same number.
         assert f"at most {limit // KIB} KiB" in PROMISED or f"or {limit // KIB} KiB" in PROMISED
+
+
+def test_of_a_body_that_the_catalog_needs_to_know_its_sender_it_takes_8_mib() -> None:
+    length = 8 * MIB + 1
+    with orcas.Server(memory=True, body_budget=256 * MIB) as server:
+        answer = Signer.of(server).roundtrip(
+            head(f"{MOUNT}/v1/namespaces", "application/json", length, TABLES) + b" " * length
+        )
+    assert (answer.status, b"at most 8388608 bytes" in answer.body) == (413, True)
+    assert "no hash of the body, 8 MiB" in PROMISED
 
 
 def _private(pid: int) -> int:

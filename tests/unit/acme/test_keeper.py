@@ -287,6 +287,19 @@ def test_a_damaged_account_key_is_replaced(world: World, caplog: pytest.LogCaptu
     ]
 
 
+def test_a_lost_account_key_or_certificate_is_made_anew(world: World) -> None:
+    world.live(HOUR)
+    (world.directory / ACCOUNT_NAME).unlink()
+    world.start()
+    world.live(HOUR)
+    assert len(world.ca.orders) == 1, "the certificate is valid without it"
+    world.file.unlink()
+    world.start()
+    world.live(HOUR)
+    assert (len(world.ca.orders), len(world.ca.accounts)) == (2, 2)
+    assert world.ends() > world.now
+
+
 def test_a_clock_that_was_wrong_delays_nothing(world: World) -> None:
     world.live(HOUR)
     world.file.unlink()

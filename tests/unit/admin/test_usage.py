@@ -493,6 +493,24 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert "usage is counted anew" in caplog.text
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff" * 4096])
+def test_a_damaged_journal_of_a_change_that_was_complete_costs_nothing(tmp_path: Path, content: bytes) -> None:
+    async def run() -> None:
+        source = Source()
+        keeper = source.keeper(tmp_path)
+        source.requests = [asked(writes=1)]
+        assert await keeper.keep()
+        await keeper.close()
+        (tmp_path / "usage.db-journal").write_bytes(content)
+        keeper = source.keeper(tmp_path)
+        source.requests = [asked(writes=2)]
+        assert [row["writes"] for row in await reported(keeper, "key")] == [3]
+        await keeper.close()
+
+    asyncio.run(run())
+    assert not list(tmp_path.glob("*.damaged*"))
+
+
 def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "usage.db") as connection:
         connection.execute("PRAGMA user_version = 2")

@@ -179,6 +179,30 @@ def test_a_target_whose_dead_letters_are_at_their_limit_gets_nothing(
         deliveries.close()
 
 
+@pytest.mark.parametrize("content", [None, b"", b"\xff" * 40])
+def test_lost_dead_letters_cost_nothing_else(tmp_path: Path, content: bytes | None) -> None:
+    """The file is missing, empty, or has other bytes."""
+    journal = Journal(0)
+    status = [500]
+    with receiving(lambda _: status[0]) as receiver:
+        first = running(journal, receiver.url, tmp_path, attempts=1)
+        assert wait_until(lambda: has_begun(tmp_path))
+        journal.count = 2
+        assert wait_until(lambda: len(first.dead("hook")) == 2)
+        assert wait_until(lambda: place(tmp_path) == "2")
+        first.close()
+        (file,) = (tmp_path / "webhooks").glob("hook.dead*")
+        file.unlink() if content is None else file.write_bytes(content)
+        status[0], journal.count = 200, 4
+        second = running(journal, receiver.url, tmp_path, attempts=1)
+        assert wait_until(lambda: place(tmp_path) == "4")
+        assert second.dead("hook").list() == []
+        status[0], journal.count = 500, 5
+        assert wait_until(lambda: [letter.id for letter in second.dead("hook").list()] == ["5"])
+        second.close()
+    assert sorted(one.headers["webhook-id"] for one in receiver.received) == ["1", "2", "3", "4", "5"]
+
+
 def test_attempts_are_counted_by_what_becomes_of_them(tmp_path: Path) -> None:
     journal = Journal(0)
     statuses = iter([500, 500, 200, 500, 500, 500])

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from orcas.control import IdentitySnapshot
+from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.engine import close_core, open_core
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher

@@ -11,7 +11,7 @@ import pytest
 import typer.main
 
 from orcas import errors
-from orcas.cli.commands import app
+from orcas.cli.commands import app_with_all
 from orcas.process import failures
 
 ROOT = Path(__file__).parent.parent
@@ -40,7 +40,7 @@ def commands(guide: str) -> list[str]:
 
 def understood(line: str) -> None:
     """Fails with the objection of `orcas` to its arguments; runs nothing."""
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(app_with_all())
     words = shlex.split(line)[1:]
     # `orcas audit` has options of its own.
     while hasattr(command, "commands") and not words[0].startswith("-"):

@@ -84,8 +84,8 @@ if TYPE_CHECKING:
     from orcas._core import Surroundings as Surroundings
     from orcas._core import TaskNumbers as TaskNumbers
     from orcas._core import Traced as Traced
-    from orcas.control import Sealer
     from orcas.control.identities.snapshot import AccountRow, IdentityRow, KeyRow, LimitRow, PolicyRow
+    from orcas.control.sealing import Sealer
     from orcas.settings.config import Settings
 
 __all__ = [

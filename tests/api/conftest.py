@@ -12,7 +12,7 @@ import pytest
 from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.signing import UNSIGNED_TRAILER, Identity, signed_headers
 
-from orcas.control import IdentitySnapshot
+from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.engine import Core, open_core
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher

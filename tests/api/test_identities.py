@@ -8,7 +8,7 @@ import dataclasses
 from tests.api.conftest import KEYS, OWNER, App
 from tests.fixtures.signing import Identity
 
-from orcas.control import IdentitySnapshot
+from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.engine import replace_identities
 
 CHANGED = dataclasses.replace(KEYS, secret_key="another-secret")

@@ -21,7 +21,7 @@ from tests.golden.test_golden import HERE, STORES, unpack, unpack_archive
 from tests.golden.test_versions import set_version
 
 import orcas
-from orcas.cli.commands import app
+from orcas.cli.commands import app_with_all
 from orcas.errors import UnavailableError
 from orcas.settings.config import child_environment
 
@@ -95,7 +95,7 @@ def calls(scratch: Path) -> list[tuple[str, ...]]:
     (other / "passphrase").write_text("correct horse battery staple", encoding="utf-8")
     (other / "policy.json").write_text('{"Version": "2012-10-17", "Statement": []}', encoding="utf-8")
     made = {}
-    for words, found in leaves(typer.main.get_command(app)):
+    for words, found in leaves(typer.main.get_command(app_with_all())):
         options = {option for parameter in found.params for option in parameter.opts}
         if "--data" in options and words[0] not in OPENS_NOTHING:
             needed = ["word" for each in found.params if each.required and each.param_type_name == "argument"]

@@ -67,6 +67,7 @@ def test_only_a_certificate_that_is_generated_or_ordered_needs_another_package(
     assert serve.given_certificates(Settings(tls_cert_file=(certificate,), tls_key_file=(key,))) is not None
     # Nothing else imports it.
     code = "import sys; sys.modules |= {'cryptography': None, 'acme': None}; import orcas.serving.serve, orcas.cli.commands"
+    code += "; orcas.cli.commands.app_with_all()"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -313,7 +313,8 @@ def test_a_change_without_a_server_makes_the_former_keyring_an_older_one(store: 
 
 def test_a_process_with_a_master_key_writes_no_core_dump(tmp_path: Path) -> None:
     code = (
-        "import sys, resource, ctypes, orcas.settings.config as c, orcas.engine as e, orcas.control as k\n"
+        "import sys, resource, ctypes, orcas.settings.config as c, orcas.engine as e\n"
+        "import orcas.control.identities.snapshot as k\n"
         "s = c.resolve({'data': sys.argv[1], 'master_key': sys.argv[2]}, ambient=False).settings\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)\n"
         "core = e.open_core(s, k.IdentitySnapshot.of_root('a' * 64))\n"

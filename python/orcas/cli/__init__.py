@@ -12,9 +12,11 @@ import gc
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from orcas.process.failures import EXIT_INTERRUPTED, explain
+
+_SERVERS: Final = ("serve", "localstack", "minio")
 
 
 def main() -> None:
@@ -62,37 +64,15 @@ def run(arguments: list[str]) -> int:
 def _run(arguments: list[str], as_json: bool) -> int:
     import typer
 
-    if arguments[:1] == ["serve"]:
-        from orcas.cli.app import new_app
+    from orcas.cli.commands import app_with
 
+    # The image of MinIO is told `server /data`.
+    arguments = ["minio", *arguments] if arguments[:1] == ["server"] else arguments
+    name = arguments[0] if arguments else ""
+    if name in _SERVERS:
         # Imports allocate a lot and free little: collections would take a tenth of the start. The server turns them on.
         gc.disable()
-        app = new_app()
-    elif arguments[:1] == ["localstack"]:
-        from orcas.cli.app import new_app
-        from orcas.cli.server import localstack
-
-        gc.disable()
-        app = new_app()
-        localstack.add_to(app)
-    elif arguments[:1] in (["minio"], ["server"]):
-        # The image of MinIO is told `server /data`.
-        arguments = ["minio", *arguments] if arguments[0] == "server" else arguments
-        from orcas.cli.app import new_app
-        from orcas.cli.server import minio
-
-        gc.disable()
-        app = new_app()
-        minio.add_to(app)
-    elif arguments[:2] == ["status", "--ready"]:
-        # Health checks ask every few seconds.
-        from orcas.cli.app import new_app
-        from orcas.cli.server import status
-
-        app = new_app()
-        status.add_to(app)
-    else:
-        from orcas.cli.commands import app
+    app = app_with(name)
     usage: type[Exception] = typer.BadParameter.__mro__[1]
     try:
         return app(arguments, standalone_mode=False) or 0

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from orcas.cluster.member import Member
-from orcas.control import IdentitySnapshot, salvaged_root
 from orcas.control.files import locked
+from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.control.root import Root, known_owner
+from orcas.control.salvage import salvaged_root
 from orcas.engine import Core, close_core, replace_identities, sealer_of, standby_core
 from orcas.settings.config import Settings
 

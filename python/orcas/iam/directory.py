@@ -7,13 +7,13 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from orcas.control import Control, open_control
 from orcas.control.files import DATABASE_NAME
 from orcas.control.identities.failures import IamError
 from orcas.control.identities.service import Identities
 from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.control.origins import Server
 from orcas.control.root import Root, ephemeral_root
+from orcas.control.store import Control, open_control
 from orcas.engine import Access, Core, replace_identities, sealer_of
 from orcas.errors import UnavailableError
 from orcas.iam.file import Declared, apply_identities

@@ -10,7 +10,7 @@ import http.client
 import threading
 from typing import Final
 
-from orcas.control import Origin
+from orcas.control.origins import Origin
 from orcas.errors import OrcasError
 from orcas.origins.transport import OriginTransport, TooLargeError
 from orcas.targets.addresses import NotPublicError

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from orcas.control import Origin
+from orcas.control.origins import Origin
 from orcas.control.root import Root
 from orcas.engine import Core
 

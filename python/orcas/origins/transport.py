@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import SplitResult
 
-from orcas.control import Origin
+from orcas.control.origins import Origin
 from orcas.targets.addresses import connect
 from orcas.tools.session import Body, Headers, HttpTransport, Response
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from orcas.control import ReplicationTarget
+from orcas.control.origins import ReplicationTarget
 from orcas.control.root import Root
 from orcas.origins.transport import CheckedTransport
 from orcas.tools.session import Body, Headers, Response, Session, Transport

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-from orcas.control import ReplicationTarget
+from orcas.control.origins import ReplicationTarget
 from orcas.errors import OrcasError
 from orcas.replication.client import session_of
 from orcas.replication.copying import Copier

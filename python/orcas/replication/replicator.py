@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from orcas.control import ReplicationTarget
+from orcas.control.origins import ReplicationTarget
 from orcas.control.root import Root
 from orcas.replication.rules import Route, Rules, routes_of
 from orcas.replication.state import DIRECTORY, load, path_of

@@ -40,8 +40,9 @@ from orcas.cluster.health import health_of
 from orcas.cluster.leaving import check_no_node
 from orcas.cluster.numbers import numbers_of
 from orcas.cluster.opening import looping
-from orcas.control import IdentitySnapshot, prepared
+from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.control.root import Root, noted_keyring
+from orcas.control.store import prepared
 from orcas.engine import (
     Core,
     Keyring,

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orcas.cluster.opening import followed, looping
-from orcas.control import IdentitySnapshot, salvaged, salvaged_root
+from orcas.control.identities.snapshot import IdentitySnapshot
+from orcas.control.salvage import salvaged, salvaged_root
 from orcas.engine import replace_identities, salvage_core, sealer_of
 from orcas.standby import copying
 

@@ -11,10 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from orcas.control import IdentitySnapshot, salvaged_root
 from orcas.control.files import KEYRING_NAMES, ROOT_NAME, NoStoreError, locked, make_directory
+from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.control.keys import root_pair
 from orcas.control.root import Root, known_owner
+from orcas.control.salvage import salvaged_root
 from orcas.engine import (
     Core,
     close_core,

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from orcas.control.files import NODE_FOLDER, InUseError, NoStoreError, is_locked
 from orcas.control.files.address import read_address, running_at
-from orcas.control.keys import root_pair
 from orcas.control.sealing import SealedError, Sealer
 from orcas.errors import ConfigurationError, UnavailableError
 from orcas.settings.clients import client_variables
@@ -141,4 +140,7 @@ def stored_pair(settings: Settings, access_key: str | None = None, secret_key: s
             raise SealedError(str(error)) from None
 
     admit(settings.data)
+    # Imports the whole control plane, which a command with a key does without.
+    from orcas.control.keys import root_pair
+
     return root_pair(settings.data, access_key, secret_key, keyring)

@@ -17,8 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer.main
 from tests.fixtures.commands import ran
 
+from orcas.cli.commands import COMMANDS, app_with, app_with_all
 from orcas.cli.output import steps
 from orcas.cli.server import serving as serving_command
 from orcas.settings.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, SETTINGS, Settings, child_environment, variable_name
@@ -273,6 +275,17 @@ def test_config_show_lists_every_setting_and_no_secret(environ: dict[str, str]) 
         assert (
             "Port to listen on; 0 picks a free one. From 0 to 65535." in orcas(environ, "config", "show", name).stdout
         )
+
+
+def test_a_command_is_in_its_module_and_imports_no_others() -> None:
+    every = set(typer.main.get_command(app_with_all()).commands)  # type: ignore[attr-defined]
+    assert every == {name for names in COMMANDS.values() for name in names}
+    for name in every:
+        assert name in typer.main.get_command(app_with(name)).commands, name  # type: ignore[attr-defined]
+    code = "import sys; from orcas.cli.commands import app_with; app_with('status'); print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "orcas.cli.server.status" in found
+    assert not [name for name in found if name.startswith(("orcas.cli.buckets", "orcas.cli.identities", "aiosqlite"))]
 
 
 def test_help_and_version(environ: dict[str, str]) -> None:

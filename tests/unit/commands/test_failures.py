@@ -16,7 +16,7 @@ from tests.fixtures.commands import ran
 from tests.fixtures.tables.failures import FAILURES
 
 from orcas.cli import main
-from orcas.cli.commands import app
+from orcas.cli.commands import app_with_all
 from orcas.settings.config import child_environment
 
 ROOT = Path(__file__).parents[3]
@@ -37,7 +37,7 @@ INSIDE = {
     "localstack": "orcas.settings.config.resolve",
     "mc ls local": "orcas.cli.store.upkeep.resolve",
     "aws s3 ls": "orcas.cli.store.upkeep.resolve",
-    "config show": "orcas.cli.commands.resolve",
+    "config show": "orcas.cli.config.resolve",
     **dict.fromkeys(
         ("stats", "demo", "top", "console", "gc", "compact", "lifecycle", "fsck", "scrub", "inspect"),
         "orcas.cli.store.upkeep.resolve",
@@ -92,7 +92,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def test_every_command_is_driven_into_failures() -> None:
-    known = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    known = set(typer.main.get_command(app_with_all()).commands)  # type: ignore[attr-defined]
     lines = "\n".join(line for line, _, _ in FAILURES)
     driven = set(re.findall(r"^(?:\w+=\S* )*([\w-]+)", lines, re.MULTILINE))
     assert driven - known == {"sta", "start", "sync"}, "what is no command"

@@ -17,7 +17,6 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from tests.fixtures.control import OneKey, add_identity, changing, control_of, pairs_of, snapshot_of
 
-from orcas.control import Control, salvaged_root
 from orcas.control.cipher import Cipher, read_cipher
 from orcas.control.files import LOCK_NAME, InUseError, NoStoreError, is_locked, locked, write_secret_file
 from orcas.control.files.lost import find_lost, give_up
@@ -25,6 +24,8 @@ from orcas.control.files.twice import copy_of
 from orcas.control.identities.names import account_number
 from orcas.control.keys import root_pair
 from orcas.control.root import ensure_owner, fresh_secret, note_keyring, noted_keyring
+from orcas.control.salvage import salvaged_root
+from orcas.control.store import Control
 from orcas.errors import ConfigurationError, UnavailableError
 
 

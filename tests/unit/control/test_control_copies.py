@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from tests.fixtures.control import OneKey, add_identity, control_of, snapshot_of
 
-from orcas.control import IdentitySnapshot
 from orcas.control.cipher import read_cipher
 from orcas.control.database import back_up_database
 from orcas.control.files import locked
 from orcas.control.files.lost import find_lost, give_up
 from orcas.control.files.twice import copy_of
+from orcas.control.identities.snapshot import IdentitySnapshot
 from orcas.control.quotas import ensure_quotas, write_quotas
 from orcas.errors import UnavailableError
 

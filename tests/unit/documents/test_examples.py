@@ -29,10 +29,11 @@ from tests.fixtures.sources import PAGES as ALL_PAGES
 import orcas
 from orcas.bench.workload import read_workload
 from orcas.cli import run
-from orcas.cli.commands import app
+from orcas.cli.commands import app_with_all
 from orcas.iam.file import read_identities
 from orcas.settings.config import Settings, child_environment, environment
 
+APP: Final = app_with_all()
 ROOT: Final = Path(__file__).parents[3]
 PACKAGE: Final = ROOT / "python" / "orcas"
 # Those of the checkout first; a page comes before the pages of its folder, which use what it makes.
@@ -169,7 +170,7 @@ def commands() -> Iterator[tuple[str, Any]]:
         for name, sub in subs.items():
             yield from below(sub, f"{path} {name}")
 
-    return below(typer.main.get_command(app), "orcas")
+    return below(typer.main.get_command(APP), "orcas")
 
 
 def helps() -> Iterator[Example]:
@@ -285,7 +286,7 @@ def is_understood(line: str) -> None:
     """Check that the command and options of a line that is not run exist."""
     words = shlex.split(line)
     if words[:2] == ["orcas", "bench"] or words[0] == "orcas":
-        with typer.main.get_command(app).make_context("orcas", words[1:]) as context:
+        with typer.main.get_command(APP).make_context("orcas", words[1:]) as context:
             command = context.command.get_command(context, words[1])  # type: ignore[attr-defined]
             parsed = command.make_context(words[1], words[2:], parent=context)
             if words[1] == "bench":
@@ -404,7 +405,7 @@ def test_every_command_has_an_example_and_says_its_defaults() -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_commands_that_are_named_in_the_text_exist(path: Path) -> None:
-    known = typer.main.get_command(app)
+    known = typer.main.get_command(APP)
     with known.make_context("orcas", ["version"]) as context:
         for line in re.findall(r"`orcas ([a-z][^`]*)`", path.read_text(encoding="utf-8")):
             # What follows `--` is another command.

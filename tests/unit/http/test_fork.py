@@ -15,7 +15,7 @@ PROGRAM = """
     import json, os, socket, sys
     from pathlib import Path
     from types import SimpleNamespace
-    from orcas.control import IdentitySnapshot
+    from orcas.control.identities.snapshot import IdentitySnapshot
     from orcas.engine import close_core, open_core
     from orcas.serving.front import start_front
     from orcas.settings.config import resolve

@@ -13,14 +13,15 @@ from tests.fixtures.control import OneKey, control_of, pairs_of, snapshot_of
 from tests.fixtures.iam.directory import Iam, iam_of
 from tests.unit.identities.test_actions import FULL, READ, TRUST
 
-from orcas.control import Delta, IdentitySnapshot, open_control, prepared
 from orcas.control.cipher import read_cipher
 from orcas.control.database import read_database
 from orcas.control.files.twice import read_copy
 from orcas.control.identities.failures import IamError
 from orcas.control.identities.names import account_number
 from orcas.control.identities.schema import SCHEMA_VERSION
+from orcas.control.identities.snapshot import Delta, IdentitySnapshot
 from orcas.control.keys import root_pair
+from orcas.control.store import open_control, prepared
 from orcas.errors import UnavailableError
 
 

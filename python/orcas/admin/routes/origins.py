@@ -14,7 +14,7 @@ from fastapi import Body, FastAPI, Request
 from pydantic import ConfigDict, Field, SecretStr
 
 from orcas.admin.routes.orders import Name, Order
-from orcas.control import Origin
+from orcas.control.origins import Origin
 from orcas.engine import Core, Refusal
 from orcas.iam.directory import Directory
 from orcas.origins.pulling import ORIGINS_MAX, Pulls

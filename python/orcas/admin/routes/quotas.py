@@ -12,8 +12,8 @@ from fastapi import Body, FastAPI
 from pydantic import Field
 
 from orcas.admin.routes.orders import Name, Order
-from orcas.control import knows_identity
 from orcas.control.quotas import read_quotas, write_quotas
+from orcas.control.store import knows_identity
 from orcas.engine import Core, Refusal
 
 log = logging.getLogger("orcas")

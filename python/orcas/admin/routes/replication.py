@@ -15,7 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import ConfigDict, Field, SecretStr
 
 from orcas.admin.routes.orders import Name, Order
-from orcas.control import ReplicationTarget
+from orcas.control.origins import ReplicationTarget
 from orcas.engine import Core, Refusal
 from orcas.errors import UnavailableError
 from orcas.iam.directory import Directory

@@ -17,6 +17,7 @@ from orcas.errors import OrcasError, UsageError
 
 replication_app = Commands(help="Continuous copies of buckets at other S3 servers.")
 target_app = Commands(help="The servers that buckets can be replicated to.")
+replication_app.add_typer(target_app, name="target")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a target, as rules have it.")]
 Bucket = Annotated[str, typer.Argument(metavar="BUCKET", help="A bucket of this store.")]
@@ -262,5 +263,4 @@ def _show(routes: list[dict[str, Any]]) -> None:
 
 def add_to(app: typer.Typer) -> None:
     """Add these commands to `orcas`."""
-    replication_app.add_typer(target_app, name="target")
     app.add_typer(replication_app, name="replication")

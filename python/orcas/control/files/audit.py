@@ -121,7 +121,7 @@ class AuditFiles:
                 # Nothing is cut: lines go on from the chain head, so that `orcas audit verify` finds the gap.
                 if self._is_of_node:
                     # Each node has the lines that it wrote as the owner.
-                    log.warning("The audit log up to line %d is on nodes that owned the log before", head.sequence)
+                    log.info("The audit log up to line %d is on nodes that owned the log before", head.sequence)
                 else:
                     log.error("The audit log is damaged or missing: it should end with line %d", head.sequence)
                 self.is_open = True

@@ -199,7 +199,7 @@ class Branches:
         except Refusal as refusal:
             status, code, message = refusal.args
             if code in _TAKEN:
-                raise exists("The branch", f"{branch}, or a bucket of its name, {bucket},") from None
+                raise exists("Branch, or a bucket of its name,", f"{branch}, {bucket}") from None
             if code == "NoSuchSnapshot":
                 raise TableError(
                     404, code, f"There is no snapshot {snapshot}: `orcas snapshot list {source}` shows those there are."

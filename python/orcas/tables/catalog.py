@@ -49,7 +49,7 @@ CHANGES_MAX: Final = 100
 # Bytes of the properties of a namespace.
 _PROPERTIES_MAX: Final = 256 * 1024
 _ABSENT: Final = {TABLES: NO_TABLE, VIEWS: NO_VIEW}
-_TAKEN: Final = {TABLES: "The table", VIEWS: "The view"}
+_KIND: Final = {TABLES: "Table", VIEWS: "View"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Catalog:
             try:
                 await self._objects.put(bucket, _key(namespace), _properties(properties))
             except ChangedError:
-                raise exists("The namespace", ".".join(namespace)) from None
+                raise exists("Namespace", ".".join(namespace)) from None
 
     async def update_namespace(
         self, bucket: str, namespace: Namespace, updates: Mapping[str, str], removals: Iterable[str]
@@ -181,7 +181,7 @@ class Catalog:
         """A table, or a view; with `etag`, if this is still that of the object that points to it."""
         found = await self._find(bucket, table)
         if found is None:
-            await self._namespace(bucket, table.namespace)
+            # Also without its namespace: clients then try a table of metadata, such as TABLE.files.
             raise missing(_ABSENT[table.folder], str(table))
         if etag is not None and found.etag != etag:
             raise conflict("The table was changed meanwhile.")
@@ -269,7 +269,7 @@ class Catalog:
         """Give a table, or a view, another name. Its files stay where they are. `etag`: as of `load`."""
         async with self.turn(bucket, (source.namespace, target.namespace, source, target)):
             found = await self.load(bucket, source, etag)
-            await self._check_free(bucket, target)
+            await self._check_free(bucket, target, f"Cannot rename {source} to {target}. ")
             try:
                 await self._objects.rename(bucket, source.key, target.key, found.etag)
             except ChangedError:
@@ -303,12 +303,16 @@ class Catalog:
             raise missing(NO_NAMESPACE, ".".join(namespace))
         return found
 
-    async def _check_free(self, bucket: str, name: Identifier) -> None:
-        """Whether something can be created: its namespace is there, and neither a table nor a view has its name."""
+    async def _check_free(self, bucket: str, name: Identifier, failed: str = "") -> None:
+        """Whether something can be created: its namespace is there, and neither a table nor a view has its name.
+
+        `failed`: what cannot be done otherwise.
+        """
         await self._namespace(bucket, name.namespace)
-        for folder, what in _TAKEN.items():
+        for folder, what in _KIND.items():
             if await self._objects.get(bucket, folder + name.path) is not None:
-                raise exists(what, str(name))
+                other = "" if failed or folder == name.folder else " with same name"
+                raise exists(f"{failed}{what}{other}", str(name))
 
     async def _find(self, bucket: str, table: Identifier) -> Table | None:
         found = await self._objects.get(bucket, table.key)
@@ -344,7 +348,6 @@ class Catalog:
         table, former = change.table, await self._find(bucket, change.table)
         if former is None:
             if not change.creates:
-                await self._namespace(bucket, table.namespace)
                 raise missing(NO_TABLE, str(table))
             await self._check_free(bucket, table)
             asked = of_tables.asked_location(change.updates)
@@ -352,7 +355,7 @@ class Catalog:
             base, base_location = None, None
         else:
             if change.creates:
-                raise exists("The table", str(table))
+                raise exists("Requirement failed: table", str(table))
             place = former.place
             base = await asyncio.to_thread(of_tables.read, former.text)
             base_location = former.location(bucket)
@@ -369,7 +372,7 @@ class Catalog:
         try:
             etag = await self._publish(bucket, ready)
         except ChangedError:
-            raise exists(_TAKEN[name.folder], str(name)) from None
+            raise exists(_KIND[name.folder], str(name)) from None
         return replace(ready.result, etag=etag)
 
     async def _written(

@@ -28,17 +28,18 @@ def conflict(message: str) -> TableError:
     return TableError(409, "CommitFailedException", message)
 
 
-def exists(kind: str, name: str) -> TableError:
-    """There is something of that name."""
-    return TableError(409, "AlreadyExistsException", f"{kind} {name} already exists.")
-
-
+# The words of Iceberg's own catalogs, which its clients and its tests look for.
 NO_NAMESPACE: Final = "NoSuchNamespaceException"
 NO_TABLE: Final = "NoSuchTableException"
 NO_VIEW: Final = "NoSuchViewException"
-_NAMED: Final = {NO_NAMESPACE: "namespace", NO_TABLE: "table", NO_VIEW: "view"}
+_NAMED: Final = {NO_NAMESPACE: "Namespace", NO_TABLE: "Table", NO_VIEW: "View"}
+
+
+def exists(what: str, name: str) -> TableError:
+    """There is something of that name. `what`: what there is, such as "Table"."""
+    return TableError(409, "AlreadyExistsException", f"{what} already exists: {name}")
 
 
 def missing(kind: str, name: str) -> TableError:
     """There is nothing of that name."""
-    return TableError(404, kind, f"There is no {_NAMED[kind]} {name}.")
+    return TableError(404, kind, f"{_NAMED[kind]} does not exist: {name}")

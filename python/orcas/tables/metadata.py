@@ -19,6 +19,7 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import (
+    AddSortOrderUpdate,
     RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
     SetLocationUpdate,
@@ -42,6 +43,8 @@ _PATHS: Final = (
     "write.data.path", "write.folder-storage.path", "write.metadata.path", "write.object-storage.path",
 )  # fmt: skip
 
+# Of what pyiceberg writes.
+_FORMAT_MAX: Final = 2
 # What pyiceberg raises about metadata that cannot be.
 _SAID: Final = (
     ArithmeticError, AttributeError, LookupError, MetadataError, NotImplementedError, ResolveError, TypeError,
@@ -80,10 +83,11 @@ def changed(
         for requirement in requirements:
             requirement.validate(base)
     except CommitFailedException as error:
-        raise conflict(str(error)) from None
+        raise conflict(_as_iceberg_says(str(error))) from None
     updates = tuple(updates)
     if base is not None:
         _check_refs(base, updates)
+        updates = tuple(_renumbered(base, updates))
     with refused():
         made = update_table_metadata(
             base_metadata=MetastoreCatalog._empty_table_metadata() if base is None else base, updates=updates,
@@ -91,6 +95,33 @@ def changed(
         )  # fmt: skip
     check(made, location)
     return made
+
+
+def _as_iceberg_says(failed: str) -> str:
+    """What pyiceberg says of a requirement, in the words of Iceberg's own catalogs."""
+    for word, theirs in (
+        ("Table UUID does not match", "Requirement failed: UUID does not match"),
+        ("current schema id has", "current schema"), ("default spec id has", "default partition spec"),
+        ("default sort order id has", "default sort order"), ("assigned field id has", "assigned field id"),
+        ("assigned partition id has", "assigned partition id"),
+    ):  # fmt: skip
+        failed = failed.replace(word, theirs)
+    return failed
+
+
+def _renumbered(base: TableMetadata, updates: Iterable[TableUpdate]) -> Iterator[TableUpdate]:
+    """The updates, with new numbers for sort orders of which somebody else has added others meanwhile.
+
+    No requirement of a commit is about them; pyiceberg takes none twice.
+    """
+    known = {order.order_id: order for order in base.sort_orders}
+    for update in updates:
+        if isinstance(update, AddSortOrderUpdate) and update.sort_order.order_id in known:
+            number = max(known) + 1
+            known[number] = update.sort_order
+            yield update.model_copy(update={"sort_order": update.sort_order.model_copy(update={"order_id": number})})
+        else:
+            yield update
 
 
 def _check_refs(base: TableMetadata, updates: Iterable[TableUpdate]) -> None:
@@ -120,8 +151,10 @@ def written(metadata: TableMetadata | ViewMetadata) -> bytes:
     """The file of the metadata of a table, or of a view.
 
     Raises:
-        TableError: it would be too large.
+        TableError: it would be too large, or has a version of the format that pyiceberg does not write.
     """
+    if metadata.format_version > _FORMAT_MAX:
+        raise invalid(f"Tables that the catalog writes have the format version 1 or {_FORMAT_MAX}.")
     text: bytes = metadata.model_dump_json().encode()
     if len(text) > OBJECT_MAX:
         raise invalid(f"The metadata of a table has at most {OBJECT_MAX} bytes: expire snapshots.")

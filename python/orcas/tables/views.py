@@ -23,7 +23,7 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.view.metadata import ViewHistoryEntry, ViewMetadata, ViewVersion
 
-from orcas.tables.failures import conflict, invalid
+from orcas.tables.failures import TableError, conflict, invalid
 from orcas.tables.metadata import check_properties, refused
 
 # The property that says how many versions a view keeps, and how many without it.
@@ -135,8 +135,10 @@ def check(metadata: ViewMetadata, location: str) -> None:
         if version.schema_id not in schemas:
             raise invalid(f"The view has no schema {version.schema_id}.")
         dialects = [each.root.dialect.lower() for each in version.representations]
-        if len(set(dialects)) < len(dialects):
-            raise invalid("A version of a view has one query for each dialect.")
+        if twice := next((each for each in dialects if dialects.count(each) > 1), None):
+            said = f"Invalid view version: Cannot add multiple queries for dialect {twice[:100]}"
+            # The type by which Iceberg's clients know it.
+            raise TableError(400, "IllegalArgumentException", said)
 
 
 class _Change:

@@ -78,6 +78,32 @@ def test_namespaces(catalog: Any, namespace: str) -> None:
         catalog.create_table((namespace, "t"), schema=rows(0).schema)
 
 
+def test_a_table_of_a_namespace_that_is_not_there(catalog: Any, namespace: str) -> None:
+    """As Iceberg says it: clients take NAMESPACE.TABLE.files for a table first, and its metadata for the answer to that."""
+    catalog.create_table((namespace, "t"), schema=rows(0).schema)
+    url = catalog.url("namespaces/{namespace}/tables/files", namespace=f"{namespace}\x1ft")
+    for answer in (catalog._session.get(url), catalog._session.post(url, json={})):
+        assert (answer.status_code, answer.json()["error"]["type"]) == (404, "NoSuchTableException")
+        assert answer.json()["error"]["message"] == f"Table does not exist: {namespace}.t.files"
+
+
+def test_two_writers_sort_one_table(catalog: Any, namespace: str) -> None:
+    """Both have seen no sort order, and call theirs number 1."""
+    catalog.create_table((namespace, "t"), schema=rows(0).schema)
+    url = catalog.url("namespaces/{namespace}/tables/t", namespace=namespace)
+    for column in (1, 2):
+        order = {"order-id": 1, "fields": [
+            {"transform": "identity", "source-id": column, "direction": "asc", "null-order": "nulls-first"},
+        ]}  # fmt: skip
+        updates = [
+            {"action": "add-sort-order", "sort-order": order}, {"action": "set-default-sort-order", "sort-order-id": -1},
+        ]  # fmt: skip
+        assert catalog._session.post(url, json={"requirements": [], "updates": updates}).status_code == 200
+        metadata = catalog.load_table((namespace, "t")).metadata
+        assert metadata.default_sort_order_id == column
+        assert [each.source_id for each in metadata.sort_orders[-1].fields] == [column]
+
+
 def test_pages(server: orcas.Server, catalog: Any, namespace: str) -> None:
     names = {(namespace, f"t{number}") for number in range(5)}
     for name in names:

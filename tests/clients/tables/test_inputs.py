@@ -91,6 +91,17 @@ def test_requests_that_cannot_be_read(catalog: Any, namespace: str, body: bytes)
     assert catalog.load_table((namespace, "t")).metadata == before
 
 
+def test_a_version_of_the_format_that_cannot_be_written(catalog: Any, namespace: str) -> None:
+    for staged in (False, True):
+        order = {
+            "name": "t", "schema": {"type": "struct", "fields": []}, "properties": {"format-version": "3"},
+            "stage-create": staged,
+        }  # fmt: skip
+        answer = catalog._session.post(catalog.url("namespaces/{namespace}/tables", namespace=namespace), json=order)
+        assert (answer.status_code, "version 1 or 2" in answer.json()["error"]["message"]) == (400, True)
+    assert catalog.list_tables(namespace) == []
+
+
 def test_names_that_cannot_be(catalog: Any, namespace: str) -> None:
     for name in ("a\nb", "x" * 256, "\0"):
         with pytest.raises(exceptions.BadRequestError):

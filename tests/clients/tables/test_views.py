@@ -123,11 +123,11 @@ def test_changes_that_cannot_be(catalog: Any, namespace: str, updates: list[Any]
 
 
 def test_views_that_cannot_be(catalog: Any, namespace: str) -> None:
-    with pytest.raises(exceptions.BadRequestError, match="one query for each dialect"):
+    with pytest.raises(exceptions.BadRequestError, match="multiple queries for dialect"):
         catalog.create_view((namespace, "v"), schema("n"), version("SELECT 1", SPARK="SELECT 2"))
     with pytest.raises(exceptions.BadRequestError):
         catalog.create_view((namespace, "v"), schema("n"), version("SELECT 1"), location="s3://other/v")
-    with pytest.raises(exceptions.RESTError, match="There is no namespace nobody"):
+    with pytest.raises(exceptions.RESTError, match="Namespace does not exist: nobody"):
         catalog.create_view(("nobody", "v"), schema("n"), version("SELECT 1"))
     other = [{"type": "assert-view-uuid", "uuid": str(uuid.uuid4())}]
     catalog.create_view((namespace, "v"), schema("n"), version("SELECT 1"))

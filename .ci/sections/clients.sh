@@ -9,6 +9,7 @@ clients() {
     fetch_package restic
     fetch_go_clients
     fetch_testcontainers
+    fetch_kit
     if command -v npm >/dev/null; then
         npm ci --prefix tests/clients/javascript --no-audit --no-fund --loglevel error
     fi

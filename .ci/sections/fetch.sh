@@ -106,6 +106,15 @@ testcontainers_node() {
     command -v npm >/dev/null && npm install --prefix "$1" --no-package-lock --no-audit --no-fund --loglevel error
 }
 
+# Fetches Iceberg's compatibility kit for catalogs of tables, by Maven.
+fetch_kit() {
+    local place="$PWD/target/clients/iceberg"
+    if ! command -v mvn >/dev/null || compgen -G "$place/iceberg-open-api*.jar" >/dev/null; then return 0; fi
+    header "Iceberg's compatibility kit"
+    mvn --batch-mode --quiet --file tests/clients/tables/kit/pom.xml dependency:copy-dependencies \
+        "-DoutputDirectory=$place" || echo "It cannot be had: its test is skipped."
+}
+
 # Fetches the suites of clients: the source distributions of the versions that are installed. That of boto3 has no tests:
 # tests/clients/suites/test_own.py says how to run them.
 fetch_suites() {

@@ -121,7 +121,7 @@ fetch_suites() {
     local place="$PWD/target/clients/suites" name version
     header "suites of clients"
     mkdir -p "$place"
-    for name in minio s3transfer; do
+    for name in minio pyiceberg s3transfer; do
         version="$("$BIN/python" -c "from importlib.metadata import version; print(version('$name'))")"
         [ -f "$place/$name-$version.tar.gz" ] ||
             "$BIN/python" -m pip download --quiet --no-deps --no-binary "$name" --dest "$place" "$name==$version" ||

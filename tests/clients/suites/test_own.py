@@ -21,6 +21,8 @@ from tests.fixtures.clients import Command, executable, package, variables_of
 from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.targets import Target, running
 
+import orcas
+
 pytestmark = [pytest.mark.clients, pytest.mark.full, pytest.mark.timeout(1800)]
 
 ROOT: Final = Path(__file__).parents[3]
@@ -111,11 +113,11 @@ def test_minio_go(open_target: Target, tmp_path: Path) -> None:
     assert failed == listed("minio-go"), done.stdout.decode()[-20_000:]
 
 
-def failed_of(source: Path, target: Target, count: int, *words: str) -> set[str]:
+def failed_of(source: Path, variables: dict[str, str], count: int, *words: str) -> set[str]:
     """The tests that fail, of at least `count`."""
     report = source / "report.xml"
     pytest_there = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}")
-    done = Command(pytest_there, source, variables_of(target), seconds=900).run(*words)
+    done = Command(pytest_there, source, variables, seconds=900).run(*words)
     assert report.exists(), done.stdout.decode()[-20_000:] + done.stderr.decode()[-20_000:]
     cases = list(ET.parse(report).iter("testcase"))
     assert len(cases) >= count
@@ -125,7 +127,7 @@ def failed_of(source: Path, target: Target, count: int, *words: str) -> set[str]
 
 def test_s3transfer(open_target: Target, tmp_path: Path) -> None:
     source = source_of("s3transfer", tmp_path)
-    assert failed_of(source, open_target, 50, "tests/integration", *IN_TIME) == listed("s3transfer")
+    assert failed_of(source, variables_of(open_target), 50, "tests/integration", *IN_TIME) == listed("s3transfer")
 
 
 def test_boto3(open_target: Target, tmp_path: Path) -> None:
@@ -134,4 +136,18 @@ def test_boto3(open_target: Target, tmp_path: Path) -> None:
     git archive --prefix=boto3-suite/ --output …/target/clients/suites/boto3-suite.tar.gz 1.43.78 tests
     """
     source = unpacked("boto3-suite", tmp_path)
-    assert failed_of(source, open_target, 25, "tests/integration/test_s3.py") == listed("boto3 suite")
+    assert failed_of(source, variables_of(open_target), 25, "tests/integration/test_s3.py") == listed("boto3 suite")
+
+
+def test_pyiceberg(tmp_path: Path) -> None:
+    """Its tests of catalogs, with a REST catalog."""
+    source = source_of("pyiceberg", tmp_path)
+    with orcas.Server(memory=True, warehouse="lake") as server:
+        said = {
+            "TYPE": "rest", "URI": f"{server.endpoint}/_orcas/iceberg", "WAREHOUSE": "lake",
+            "CREDENTIAL": f"{server.access_key}:{server.secret_key}",
+        }  # fmt: skip
+        variables = {f"PYICEBERG_CATALOG__ORCAS__{name}": value for name, value in said.items()}
+        variables["PYICEBERG_TEST_CATALOG"] = "orcas"
+        words = ("tests/integration/test_catalog.py", "-m", "integration", "-k", "rest_test_catalog", "-W", "ignore")
+        assert failed_of(source, variables, 38, *words) == set()

@@ -33,6 +33,7 @@ from orcas.console.pages import (
     share,
     signing_in,
     sparklines,
+    tables,
     transfers,
     versions,
 )
@@ -47,8 +48,8 @@ from orcas.settings.config import Settings
 MOUNT: Final = "/_orcas/console"
 # The order of the navigation is that of the modules.
 MODULES: Final = (
-    signing_in, buckets, sparklines, objects, batches, details, changes, publishing, access_lists, versions, share,
-    transfers, removal, settings,
+    signing_in, buckets, sparklines, objects, batches, details, changes, publishing, access_lists, versions, tables,
+    share, transfers, removal, settings,
     *server.MODULES, users,
 )  # fmt: skip
 # Refusals that say that the key of the session is no longer valid.

@@ -33,6 +33,9 @@ _KEY_MAX: Final = 1024
 # Seconds for which a request of the browser is presigned: enough for one part on a slow line.
 PRESIGN_SECONDS: Final = 3600
 _ADMIN: Final = "/_orcas/admin/"
+_CATALOG: Final = "/_orcas/iceberg/"
+# What the catalog of tables calls refusals that all others call so.
+_OF_CATALOG: Final = {"ForbiddenException": "AccessDenied", "NotAuthorizedException": "InvalidToken"}
 _VERSIONS: Final = {"iam": "2010-05-08", "sts": "2011-06-15"}
 # What answers without a document say.
 _SAID: Final = {
@@ -183,6 +186,20 @@ async def admin(
     return (await call(visit, method, _ADMIN + path, query, headers, body)).json()
 
 
+async def catalog(
+    visit: Visit, method: str, path: str, query: Query | None = None, order: Mapping[str, Any] | None = None
+) -> Any:
+    """The JSON answer of the catalog of tables; `path` comes after `/_orcas/iceberg/` and is raw.
+
+    Raises:
+        CallError: the answer is an error.
+        RecursionError: it has the metadata of a table, as somebody has written it, and this is nested too deeply.
+        ValueError: it is no JSON, likewise.
+    """
+    body = b"" if order is None else json.dumps(order).encode()
+    return await asyncio.to_thread((await call(visit, method, _CATALOG + path, query, {}, body)).json)
+
+
 async def iam(
     visit: Visit, action: str, parameters: Mapping[str, str] | None = None, service: str = "iam"
 ) -> ET.Element:
@@ -222,7 +239,9 @@ async def stream(
     if visit.agent:
         sent.append(("user-agent", visit.agent))
     payload = hashlib.sha256(body).hexdigest()
-    sent += sign(visit.session.keys, visit.region, service, (method, path, text), sent, payload)
+    # As Iceberg's clients do, and those of all services but S3.
+    covered = quote(path, safe="/~") if path.startswith(_CATALOG) else path
+    sent += sign(visit.session.keys, visit.region, service, (method, covered, text), sent, payload)
     if body or method in ("POST", "PUT"):
         sent.append(("content-length", str(len(body))))
     scope = {
@@ -327,7 +346,8 @@ def _error(status: int, body: bytes) -> CallError:
     code, message = _SAID.get(status, ("Error", f"The server answered with status {status}."))
     if body.startswith(b"{"):
         said = json.loads(body).get("error", {})
-        code, message = said.get("code", code), said.get("message", message)
+        kind = said.get("type")
+        code, message = _OF_CATALOG.get(kind, kind) or said.get("code", code), said.get("message", message)
     elif body:
         with contextlib.suppress(ET.ParseError):
             root = _xml(body)

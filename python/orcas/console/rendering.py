@@ -167,6 +167,8 @@ async def attempt(request: Request, work: Awaitable[_Result], failed: str, done:
 # What helps against a refusal, by what the server says of it. The first that is in the message counts.
 _DENIED: Final = (
     ("who alone may", "No policy gives this to anybody: sign in with the root key."),
+    ("by root alone", "No policy gives this to anybody: sign in with the root key."),
+    ("those of another account", "Sign in with a key of the first account of the server."),
     ("temporary credentials", "No policy gives this to anybody: sign in with the root key."),
     ("protected by object lock", "It is locked: it can be removed when its retention ends and it has no legal hold."),
     ("ORCAS_PUBLIC_ACCESS", "The server lets the public into no bucket: whoever runs it has set ORCAS_PUBLIC_ACCESS."),
@@ -187,6 +189,7 @@ _ADVICE: Final = {
     "BucketAlreadyOwnedByYou": "You have a bucket of this name: choose another name.",
     "BucketNotEmpty": "The bucket still has objects, versions or unfinished uploads: empty it first.",
     "InvalidBucketName": "Use 3 to 63 lower-case letters, digits, dots and hyphens.",
+    "AnswerTooLong": "The commands of `orcas` show it.",
     "SlowDown": "The server is busy, or your key has reached its limit: wait a moment, and try again.",
     "ServiceUnavailable": "The server is busy: wait a moment, and try again.",
     "InternalError": "Look into the server's log for the reason.",

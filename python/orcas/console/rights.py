@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from orcas.console.calls import CallError, Visit, admin
+from orcas.console.calls import CallError, Visit, admin, call, object_path
 from orcas.console.places import Place
 
 # What `may` is true for with the key of the root of the store alone.
 ROOT: Final = "root"
+# In a bucket that the visitor may list: that it has the object which makes it a warehouse of tables.
+WAREHOUSE: Final = ".iceberg/warehouse.json"
 # What templates ask about beside the actions of entries and tabs: on the server, on a bucket, and on an object of it.
 _OF_SERVER: Final = (
     "orcas:CancelJob", "orcas:CreateAccount", "orcas:DiscardDeadLetters", "orcas:PutLimits", "orcas:PutQuota",
@@ -62,7 +65,8 @@ async def rights_of(
         asked |= dict.fromkeys(("s3:ListBucket", "s3:ListBucketVersions"), f"arn:aws:s3:::{bucket}")
         # The whole bucket, and the versions of the object.
         supposed = {"s3:ListBucket": {_PREFIX: [""]}, "s3:ListBucketVersions": {_PREFIX: [key or prefix]}}
-    asked.pop(ROOT, None)
+    for what in (ROOT, WAREHOUSE):
+        asked.pop(what, None)
     questions = [
         {"action": action, "resource": resource, "context": supposed.get(action, {})}
         for action, resource in asked.items()
@@ -78,4 +82,9 @@ async def rights_of(
         return lambda *_: True
     found = {action for action, allowed in zip((*asked, *above), answer["allowed"], strict=True) if allowed}
     found |= {ROOT} if answer["root"] else set()
+    if bucket is not None and "s3:ListBucket" in found:
+        query = {"list-type": "2", "prefix": WAREHOUSE, "max-keys": "1"}
+        with contextlib.suppress(CallError):
+            listed = (await call(visit, "GET", object_path(bucket), query)).body
+            found |= {WAREHOUSE} if f"<Key>{WAREHOUSE}</Key>".encode() in listed else set()
     return lambda *actions: not actions or not found.isdisjoint(actions)

@@ -544,7 +544,8 @@ def _add_branches(app: FastAPI, branches: Branches) -> None:
     async def show_changes(request: Request) -> Response:
         branch = _bucket(request)
         await read(request, branch, name_of(branch))
-        return JSONResponse({"changes": await branches.changes(branch)})
+        counted = request.query_params.get("counts") != "false"
+        return JSONResponse({"changes": await branches.changes(branch, counted=counted)})
 
     @app.post("/branches/{warehouse}/merge")
     async def merge_branch(request: Request) -> Response:

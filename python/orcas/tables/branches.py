@@ -153,9 +153,9 @@ class Branches:
         for each in found:
             await asyncio.to_thread(self._core().drop_bucket, bucket_of(each))
 
-    async def changes(self, branch: str) -> list[dict[str, Any]]:
-        """How a branch and its warehouse differ."""
-        return [await self._shown(branch, each) for each in (await self._compared(branch))[0]]
+    async def changes(self, branch: str, *, counted: bool) -> list[dict[str, Any]]:
+        """How a branch and its warehouse differ; `counted`: with snapshots and rows, for which all that differs is read."""
+        return [await self._shown(branch, each, counted) for each in (await self._compared(branch))[0]]
 
     async def merge(self, branch: str) -> list[str]:
         """Make a warehouse have what was changed in a branch. The names of what was merged.
@@ -243,9 +243,9 @@ class Branches:
             found |= await self._objects.etags(bucket, prefix)
         return found
 
-    async def _shown(self, branch: str, change: Change) -> dict[str, Any]:
+    async def _shown(self, branch: str, change: Change, counted: bool) -> dict[str, Any]:
         shown = {"name": str(change), "kind": _KINDS[change.folder], "change": change.how, "by": change.by}
-        if change.folder != TABLES:
+        if change.folder != TABLES or not counted:
             return shown
         here, there = [await self._snapshots(each, change.key) for each in (branch, name_of(branch))]
         return {**shown, "branch": _counted(here, there), "warehouse": _counted(there, here)}

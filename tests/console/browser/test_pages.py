@@ -30,6 +30,7 @@ PAGES = {
     "table": "/b/{b}/object?key=a.csv",
     "page": "/b/{b}/object?key=a.html", "image": "/b/{b}/object?key=a.svg", "history": "/b/{b}/versions?key=a.txt",
     "share": "/b/{b}/share?key=a.txt&seconds=3600", "snapshots": "/b/{b}/snapshots", "remove": "/b/{b}/remove",
+    "tables": "/b/{w}/tables",
     "error": "/b/no-such-bucket", "compare": "/b/{b}/versions/compare?key=a.txt&old={old}&new={new}",
     "list": "/b/{l}/settings/acl", "no-list": "/b/{b}/object/acl?key=a.txt", "open": "/open",
 }  # fmt: skip
@@ -42,7 +43,7 @@ def screenshots() -> Path | None:
 
 @pytest.fixture(scope="module")
 def shown(targets: Any) -> dict[str, str]:
-    """A bucket with something for every page, and one that everybody may read; what their pages are called."""
+    """A bucket with something for every page, one that everybody may read, and a warehouse; what their pages are called."""
     s3, bucket = targets("memory").client(), f"t-{uuid.uuid4().hex}"
     s3.create_bucket(Bucket=bucket)
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
@@ -59,7 +60,11 @@ def shown(targets: Any) -> dict[str, str]:
     s3.create_bucket(Bucket=listed, ObjectOwnership="ObjectWriter")
     s3.delete_public_access_block(Bucket=listed)
     s3.put_bucket_acl(Bucket=listed, ACL="public-read")
-    return {"b": bucket, "old": old, "new": new, "l": listed}
+    lake = f"t-{uuid.uuid4().hex}"
+    s3.create_bucket(Bucket=lake)
+    marker = json.dumps({"format": 1, "name": lake}).encode()
+    s3.put_object(Bucket=lake, Key=".iceberg/warehouse.json", Body=marker)
+    return {"b": bucket, "old": old, "new": new, "l": listed, "w": lake}
 
 
 @pytest.mark.parametrize("name", PAGES)

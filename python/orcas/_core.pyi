@@ -1132,15 +1132,16 @@ class ClusterStep(TypedDict):
     """What a step of a node has brought.
 
     `entries` were read, `changed` tells whether files of the log or packs have new bytes, and `keys` whether the keyring
-    is new. `given_up` are files, ends of files and holes that the owner has given up, `small` files at the top of the
-    directory that are new. `notes` are messages of owners, in their order.
+    is new. `given_up` are files, ends of files and holes that the owner has given up, and files that are there anew, so that
+    nothing given up of them earlier counts; `small` are files at the top of the directory that are new. `notes` are
+    messages of owners, in their order.
     `at_the_end`: this was everything that was acknowledged before the call. `next`: the position of the next entry.
     """
 
     entries: int
     changed: bool
     keys: bool
-    given_up: tuple[list[str], list[tuple[str, int]], list[tuple[str, int, int]]]
+    given_up: tuple[list[str], list[tuple[str, int]], list[tuple[str, int, int]], list[str]]
     small: list[str]
     notes: list[bytes]
     at_the_end: bool
@@ -1188,7 +1189,7 @@ class ClusterNode:
             ValueError: the directory has a store of its own, and the log another one. Nothing was applied.
         """
 
-    def give_up(self, given_up: tuple[list[str], list[tuple[str, int]], list[tuple[str, int, int]]]) -> None:
+    def give_up(self, given_up: tuple[list[str], list[tuple[str, int]], list[tuple[str, int, int]], list[str]]) -> None:
         """Give up files, ends of files and holes that the owner has given up; the store is not open. Blocks.
 
         Raises:
@@ -1806,13 +1807,15 @@ class Core:
         """
 
     def follow(
-        self, given_up: tuple[list[str], list[tuple[str, int]], list[tuple[str, int, int]]], until: int | None = None
+        self,
+        given_up: tuple[list[str], list[tuple[str, int]], list[tuple[str, int, int]], list[str]],
+        until: int | None = None,
     ) -> int:
         """Show what the copy of the log has beyond the last call, up to the record `until`. The sequence of the last record,
         which is a later one if the index was rebuilt. Blocks.
 
         `given_up`: files, ends of files and holes that the other store does not have any more, by the names of the files
-        within the store. They are given up here when nobody reads them.
+        within the store, and files that it has anew. They are given up here when nobody reads them.
 
         Raises:
             StoreError: the log is damaged, or the index cannot follow.

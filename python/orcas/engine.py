@@ -249,18 +249,20 @@ def follow(
     files: list[str],
     ends: Sequence[tuple[str, int]] = (),
     holes: Sequence[tuple[str, int, int]] = (),
+    anew: Sequence[str] = (),
     *,
     until: int | None = None,
 ) -> int:
     """Show what the copy of the log has by now, up to the record `until`. The sequence of the last record. Blocks.
 
-    `files`, `ends` of files and `holes`: what the other store does not have any more.
+    `files`, `ends` of files and `holes`: what the other store does not have any more. `anew`: files of which what was given
+    up earlier does not count any more.
 
     Raises:
         UnavailableError: the index cannot follow, or the log is damaged.
     """
     try:
-        return core.follow((files, [*ends], [*holes]), until)
+        return core.follow((files, [*ends], [*holes], [*anew]), until)
     except StoreError as error:
         raise UnavailableError(f"The standby cannot follow the log: {error}.") from None
 

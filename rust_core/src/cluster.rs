@@ -50,19 +50,19 @@ impl From<LogOptions> for NodeOptions {
     }
 }
 
-/// Files, ends of files and holes in files.
+/// Files, ends of files and holes in files, and files that are there anew.
 #[derive(FromPyObject, IntoPyObject)]
-pub struct PyGivenUp(Vec<String>, Vec<(String, u64)>, Vec<(String, u64, u64)>);
+pub struct PyGivenUp(Vec<String>, Vec<(String, u64)>, Vec<(String, u64, u64)>, Vec<String>);
 
 impl From<GivenUp> for PyGivenUp {
-    fn from(GivenUp { files, ends, holes }: GivenUp) -> Self {
-        Self(files, ends, holes)
+    fn from(GivenUp { files, ends, holes, anew }: GivenUp) -> Self {
+        Self(files, ends, holes, anew)
     }
 }
 
 impl From<PyGivenUp> for GivenUp {
-    fn from(PyGivenUp(files, ends, holes): PyGivenUp) -> Self {
-        Self { files, ends, holes }
+    fn from(PyGivenUp(files, ends, holes, anew): PyGivenUp) -> Self {
+        Self { files, ends, holes, anew }
     }
 }
 

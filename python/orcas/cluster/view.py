@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from orcas.settings.config import Settings
 
 _IDENTITIES: Final = frozenset({ROOT_NAME, DATABASE_NAME, KEY_NAME})
-# Files, ends of files, and holes.
-_GivenUp = tuple[list[str], list[tuple[str, int]], list[tuple[str, int, int]]]
+# Files, ends of files, and holes; and files that are there anew.
+_GivenUp = tuple[list[str], list[tuple[str, int]], list[tuple[str, int, int]], list[str]]
 
 log = logging.getLogger("orcas")
 
@@ -47,10 +47,17 @@ class View:
 
     def take(self, brought: ClusterStep) -> None:
         """Take what a step has brought."""
-        (files, ends, holes), new = self._given_up[-1], brought["given_up"]
+        (files, ends, holes, _), new = self._given_up[-1], brought["given_up"]
+        for name in new[3]:
+            for each in self._given_up:
+                each[0][:] = [file for file in each[0] if file != name]
+                each[1][:] = [end for end in each[1] if end[0] != name]
+                each[2][:] = [hole for hole in each[2] if hole[0] != name]
         files += new[0]
         ends += new[1]
         holes += new[2]
+        # With the next call, before anything is given up.
+        self._given_up[0][3].extend(new[3])
         self._has_new_keys |= brought["keys"]
         self.is_stale |= brought["keys"] or not _IDENTITIES.isdisjoint(brought["small"])
 
@@ -88,7 +95,7 @@ class View:
     def is_known(self) -> bool:
         """Whether this shows everything that was applied, and an owner has shown as much. Blocks. Raises as of `show`."""
         if self._known > self._shown:
-            self._shown = follow(self._core, [], until=self._known)
+            self._shown = follow(self._core, [], anew=self._given_up[0][3], until=self._known)
         return self._shown <= self._known and shows_all(self._core)
 
     def show_all(self) -> None:
@@ -98,12 +105,13 @@ class View:
 
     def rest(self) -> _GivenUp:
         """What owners have given up and this node has not."""
-        files, ends, holes = _nothing()
+        files, ends, holes, anew = _nothing()
         for each in self._given_up:
             files += each[0]
             ends += each[1]
             holes += each[2]
-        return files, ends, holes
+            anew += each[3]
+        return files, ends, holes, anew
 
     def tell(self, term: int, position: int, ended: tuple[int, bool]) -> None:
         """Let reads know what is shown, with all entries of the log before `position`."""
@@ -111,4 +119,4 @@ class View:
 
 
 def _nothing() -> _GivenUp:
-    return [], [], []
+    return [], [], [], []

@@ -28,7 +28,7 @@ from orcas.tools.reach import has_server
 
 URL = "http://127.0.0.1:1"
 NOTHING = {
-    "entries": 0, "changed": False, "keys": False, "given_up": ([], [], []), "small": [], "notes": [],
+    "entries": 0, "changed": False, "keys": False, "given_up": ([], [], [], []), "small": [], "notes": [],
     "at_the_end": True, "term": 0, "next": 0,
 }  # fmt: skip
 

@@ -1,7 +1,9 @@
 //! The files of a node that follows: what the owner did to its files is done here as well.
 //!
 //! Invariants. Changes are applied in the order of the log. To apply them again from an earlier place leads to the same
-//! files, so nothing is synced before the mark is written.
+//! files, so nothing is synced before the mark is written. A name that the owner has removed may come again: the number of
+//! a log file that was never in force is given once more. Then the former file goes at once, and nothing that was put off
+//! concerns the new one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::ErrorKind;
@@ -29,6 +31,8 @@ pub struct Copy {
     root: PathBuf,
     open: HashMap<String, Arc<dyn File>>,
     dirty: BTreeSet<String>,
+    /// Files that the owner has removed. They may be there still.
+    removed: BTreeSet<String>,
 }
 
 /// What a batch has brought.
@@ -47,7 +51,7 @@ pub struct Applied {
 
 impl Copy {
     pub fn new(fs: Arc<dyn FileSystem>, root: &Path) -> Self {
-        Self { fs, root: root.to_owned(), open: HashMap::new(), dirty: BTreeSet::new() }
+        Self { fs, root: root.to_owned(), open: HashMap::new(), dirty: BTreeSet::new(), removed: BTreeSet::new() }
     }
 
     /// Applies a batch. Blocking.
@@ -65,12 +69,14 @@ impl Copy {
     fn apply_one(&mut self, change: Change, applied: &mut Applied) -> Result<()> {
         match change {
             Change::Write { name, offset, bytes } => {
+                self.make_anew(&name, applied)?;
                 self.file(&name)?.write_at(offset, &bytes)?;
                 applied.changed = true;
             }
             Change::Cut { name, length } => applied.given_up.ends.push((name, length)),
             Change::Punch { name, offset, length } => applied.given_up.holes.push((name, offset, length)),
             Change::Rename { from, to } => {
+                self.make_anew(&to, applied)?;
                 self.open.remove(&from);
                 self.open.remove(&to);
                 match self.fs.rename(&self.root.join(&from), &self.root.join(&to)) {
@@ -82,7 +88,10 @@ impl Copy {
                 applied.keys |= KEYRINGS.contains(&&*to);
                 self.dirty.insert(to);
             }
-            Change::Remove { name } => applied.given_up.files.push(name),
+            Change::Remove { name } => {
+                self.removed.insert(name.clone());
+                applied.given_up.files.push(name);
+            }
             Change::Replace { name, bytes } => {
                 write_small(&*self.fs, &self.root, &name, &bytes)?;
                 applied.small.push(name);
@@ -90,6 +99,27 @@ impl Copy {
             Change::Note(bytes) => applied.notes.push(bytes),
         }
         Ok(())
+    }
+
+    /// Makes room for a file if the owner had removed the former one of this name.
+    fn make_anew(&mut self, name: &str, applied: &mut Applied) -> Result<()> {
+        if !self.removed.remove(name) {
+            return Ok(());
+        }
+        self.remove(name)?;
+        applied.given_up.keep(name);
+        applied.given_up.anew.push(name.to_owned());
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &str) -> Result<()> {
+        self.open.remove(name);
+        // Its directory is to be synced.
+        self.dirty.insert(name.to_owned());
+        match self.fs.remove(&self.root.join(name)) {
+            Err(error) if is_missing(&error) => Ok(()),
+            removed => removed,
+        }
     }
 
     /// Gives up what the owner has given up, in a store that is not open.
@@ -101,13 +131,8 @@ impl Copy {
         let changed = given_up.ends.iter().map(|(name, _)| name);
         self.dirty.extend(changed.chain(given_up.holes.iter().map(|(name, ..)| name)).cloned());
         for name in &given_up.files {
-            self.open.remove(name);
-            // Its directory is to be synced.
-            self.dirty.insert(name.clone());
-            match self.fs.remove(&self.root.join(name)) {
-                Err(error) if is_missing(&error) => {}
-                removed => removed?,
-            }
+            self.removed.remove(name);
+            self.remove(name)?;
         }
         Ok(())
     }

@@ -430,6 +430,7 @@ fn is_zero(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use orcas_base::error::Error;
+    use orcas_fs::GivenUp;
     use orcas_fs::real::RealFileSystem;
 
     use super::*;
@@ -494,6 +495,48 @@ mod tests {
             self.log.0.lock().0.iter().for_each(|batch| copy.apply(batch, &mut applied).unwrap());
             applied.given_up.shorten(&RealFileSystem, dir.path()).unwrap();
             (dir, applied)
+        }
+    }
+
+    /// Whether a node gives up at once, or has put that off when the file is made again, or applies everything in one step.
+    #[test]
+    fn a_file_that_was_removed_and_made_again_is_the_new_one() {
+        let site = Site::new();
+        let former = site.open(LOG, Open::Create);
+        former.write_at(0, b"a former one").unwrap();
+        former.sync_data().unwrap();
+        former.set_len(8).unwrap();
+        former.sync_data().unwrap();
+        site.files.remove(&site.path(LOG)).unwrap();
+        site.files.sync_dir(&site.path("log")).unwrap();
+        let new = site.open(LOG, Open::Create);
+        for (offset, bytes) in [(0, &b"new"[..]), (3, b" and longer than that")] {
+            new.write_at(offset, bytes).unwrap();
+            new.sync_data().unwrap();
+            site.files.sync_dir(&site.path("log")).unwrap();
+        }
+        let batches = site.log.0.lock().0.clone();
+        for (at_once, in_one_step) in [(true, false), (false, false), (false, true)] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut copy = Copy::new(Arc::new(RealFileSystem), dir.path());
+            let mut waiting: Vec<GivenUp> = Vec::new();
+            let mut applied = Applied::default();
+            for batch in &batches {
+                copy.apply(batch, &mut applied).unwrap();
+                if in_one_step {
+                    continue;
+                }
+                let given_up = std::mem::take(&mut applied).given_up;
+                given_up.anew.iter().for_each(|name| waiting.iter_mut().for_each(|earlier| earlier.keep(name)));
+                waiting.push(given_up);
+                if at_once {
+                    waiting.drain(..).for_each(|given_up| copy.give_up(&given_up).unwrap());
+                }
+            }
+            waiting.push(applied.given_up);
+            waiting.iter().for_each(|given_up| copy.give_up(given_up).unwrap());
+            let found = std::fs::read(dir.path().join(LOG)).unwrap();
+            assert_eq!(found, b"new and longer than that", "{at_once} {in_one_step}");
         }
     }
 

@@ -15,11 +15,20 @@ pub struct GivenUp {
     /// Holes in packs, by offset and length. They were chunks, or were between them, and a pack only grows. So nothing is
     /// written there again, and a hole may be made at any later time.
     pub holes: Vec<(String, u64, u64)>,
+    /// Files that were given up before and are there anew: what was given up of them earlier does not count any more.
+    pub anew: Vec<String>,
 }
 
 impl GivenUp {
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.ends.is_empty() && self.holes.is_empty()
+        self.files.is_empty() && self.ends.is_empty() && self.holes.is_empty() && self.anew.is_empty()
+    }
+
+    /// Takes out everything that concerns a file, which is there anew.
+    pub fn keep(&mut self, name: &str) {
+        self.files.retain(|file| file != name);
+        self.ends.retain(|(file, _)| file != name);
+        self.holes.retain(|(file, ..)| file != name);
     }
 
     /// Gives up ends and holes of the files in `root`, which only saves space.

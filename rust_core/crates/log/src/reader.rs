@@ -200,6 +200,11 @@ impl LogReader {
         Ok(log)
     }
 
+    /// Closes a file that somebody else has replaced.
+    pub fn forget_file(&self, file: LogFileId) {
+        self.forget(codec::log_file_number(file));
+    }
+
     /// Closes a file that was removed, so that its space is freed.
     pub(super) fn forget(&self, number: u64) {
         self.inner.open.lock().files.remove(&number);

@@ -173,6 +173,10 @@ impl Standby {
     /// # Errors
     /// [`Error::StorageFull`] when the index cannot follow. What reading the log ran into.
     pub fn follow(&mut self, given_up: GivenUp, until: Sequence) -> Result<Sequence> {
+        for name in &given_up.anew {
+            self.given_up.iter_mut().for_each(|(_, earlier)| earlier.keep(name));
+            log_of(name).inspect(|file| self.shared.content.log_reader.forget_file(*file));
+        }
         let gone = self.gone_with(&given_up);
         let (fs, log, from) = (Arc::clone(&self.shared.fs), self.log.clone(), self.reached.clone());
         let stalled = self.shared.applies.stalled();

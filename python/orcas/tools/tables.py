@@ -1,4 +1,4 @@
-"""Tables of a warehouse as its objects have them, and their upkeep: snapshots that expire, files that nothing names.
+"""Tables of a warehouse as its objects have them, rollbacks, and upkeep: snapshots that expire, files that nothing names.
 
 A table is named as its keys have it. Must not know commands.
 """
@@ -112,11 +112,81 @@ def expire(session: Session, warehouse: str, table: str, metadata: dict[str, Any
     Raises:
         RefusedError: the catalog refuses it.
     """
+    _commit(session, warehouse, table, metadata, [], {"action": "remove-snapshots", "snapshot-ids": snapshots})
+
+
+def rollback(
+    session: Session, warehouse: str, table: str, to: int | dt.datetime, *, force: bool, dry_run: bool
+) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Make a former snapshot of a table its current one, by a commit. The current one before and after it.
+
+    Args:
+        session: with the store.
+        warehouse: of the table.
+        table: its name.
+        to: the id of the snapshot, or a time: the newest from then or before, of the current one and its ancestors.
+        force: also to one that is no ancestor of the current one.
+        dry_run: only find it.
+
+    Raises:
+        UsageError: there is no such table or snapshot, or the snapshot is no ancestor.
+        RefusedError: the catalog refuses it, such as after a commit of somebody else meanwhile.
+    """
+    metadata = table_of(session, warehouse, table).metadata
+    line = _line(metadata)
+    if isinstance(to, dt.datetime):
+        to_ms = to.timestamp() * 1000
+        after = next((each for each in line if each["timestamp-ms"] <= to_ms), None)
+        if after is None:
+            raise UsageError(
+                f"{table} has no snapshot from {to.isoformat()} or before: `orcas table history {warehouse} {table}` shows "
+                "those there are."
+            )
+    else:
+        after = next((each for each in metadata.get("snapshots", []) if each["snapshot-id"] == to), None)
+        if after is None:
+            raise UsageError(
+                f"{table} has no snapshot {to}: `orcas table history {warehouse} {table}` shows those there are."
+            )
+        if after not in line and not force:
+            raise UsageError(f"The snapshot {to} is no ancestor of the current one of {table}: --force sets it anyway.")
+    before = line[0] if line else None
+    if after != before and not dry_run:
+        at = None if before is None else before["snapshot-id"]
+        # With what the branch says about its snapshots.
+        main = metadata.get("refs", {}).get("main", {}) | {"type": "branch", "snapshot-id": after["snapshot-id"]}
+        _commit(
+            session, warehouse, table, metadata,
+            [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": at}],
+            {**main, "action": "set-snapshot-ref", "ref-name": "main"},
+        )  # fmt: skip
+    return before, after
+
+
+def _line(metadata: dict[str, Any]) -> list[dict[str, Any]]:
+    """The current snapshot of a table and its ancestors, the newest first."""
+    left = {each["snapshot-id"]: each for each in metadata.get("snapshots", [])}
+    found, at = [], metadata.get("current-snapshot-id")
+    # Each once: metadata from elsewhere may have parents in a circle.
+    while (snapshot := left.pop(at, None)) is not None:
+        found.append(snapshot)
+        at = snapshot.get("parent-snapshot-id")
+    return found
+
+
+def _commit(
+    session: Session,
+    warehouse: str,
+    table: str,
+    metadata: dict[str, Any],
+    requirements: list[Any],
+    update: dict[str, Any],
+) -> None:
     namespace, _, name = table.rpartition(".")
     change = {
         "identifier": {"namespace": list(decoded(namespace)), "name": decoded(name)[0]},
-        "requirements": [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}],
-        "updates": [{"action": "remove-snapshots", "snapshot-ids": snapshots}],
+        "requirements": [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}, *requirements],
+        "updates": [update],
     }
     path = f"{MOUNT}/v1/{quote(warehouse, safe='@')}/transactions/commit"
     with session.request("POST", path, "", json.dumps({"table-changes": [change]}).encode()) as answer:

@@ -111,6 +111,10 @@ def test_upkeep_in_a_branch(server: orcas.Server, catalog: Any, namespace: str, 
     mine.load_table(name).overwrite(rows(10))
     for words in (("list", branch), ("show", branch, name), ("history", branch, name)):
         assert "t" in command("table", *words, "--endpoint", server.endpoint, **keys)
+    first = str(mine.load_table(name).snapshots()[0].snapshot_id)
+    command("table", "rollback", branch, name, "--to", first, "--endpoint", server.endpoint, **keys)
+    assert numbers(mine.load_table(name)) == list(range(10))
+    mine.load_table(name).overwrite(rows(10))
     command("table", "expire", branch, name, "--older-than", "0", "--endpoint", server.endpoint, **keys)
     with session_of(server.client()) as session:
         tomorrow = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)

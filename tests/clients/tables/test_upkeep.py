@@ -1,4 +1,4 @@
-"""`orcas table expire` and `orcas table orphans`: what goes, and that nothing goes which a snapshot still has."""
+"""`orcas table rollback`, `expire` and `orphans`: what goes, and that nothing goes which a snapshot still has."""
 
 from __future__ import annotations
 
@@ -66,6 +66,62 @@ def history(catalog: Any, namespace: str, name: str = "t") -> Any:
     table.delete("n < 5")
     table.append(rows(30))
     return table
+
+
+def test_rolled_back(
+    server: orcas.Server, catalog: Any, namespace: str, session: Session, orcas_table: Callable[..., Any]
+) -> None:
+    table, name = history(catalog, namespace), f"{namespace}.t"
+    snapshots = table.snapshots()
+    ids = [each.snapshot_id for each in snapshots]
+    # What the branch says about its snapshots stays.
+    keep = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": ids[4]}
+    change = {"requirements": [], "updates": [keep | {"min-snapshots-to-keep": 7}]}
+    url = f"{server.endpoint}/_orcas/iceberg/v1/{LAKE}/namespaces/{namespace}/tables/t"
+    assert catalog._session.post(url, json=change).status_code == 200
+
+    def rolled_back(to: str, *words: str) -> tuple[int, int]:
+        done = orcas_table("rollback", LAKE, name, "--to", to, *words)
+        return ids.index(done["before"]), ids.index(done["after"])
+
+    def now() -> list[int]:
+        left = catalog.load_table((namespace, "t"))
+        assert [each.snapshot_id for each in left.snapshots()][:5] == ids
+        assert left.metadata.refs["main"].min_snapshots_to_keep == 7
+        return numbers(left)
+
+    assert rolled_back(str(ids[2]), "--dry-run") == (4, 2)
+    assert now() == list(range(5, 40))
+    assert rolled_back(str(ids[2])) == (4, 2)
+    assert now() == list(range(30))
+    assert rolled_back(str(ids[2])) == (2, 2)
+    # Its successors are no ancestors, and stay, with their files.
+    assert "--force sets it anyway" in orcas_table("rollback", LAKE, name, "--to", str(ids[4]), code=2)
+    assert swept(session, name) == set()
+    assert rolled_back(str(ids[4]), "--force") == (2, 4)
+    assert now() == list(range(5, 40))
+    # As the history shows it: the newest one from then or before.
+    at = dt.datetime.fromtimestamp(snapshots[1].timestamp_ms / 1000, dt.UTC).isoformat(timespec="milliseconds")
+    assert rolled_back(at) == (4, 1)
+    assert now() == list(range(20))
+    catalog.load_table((namespace, "t")).append(rows(50))
+    assert numbers(catalog.load_table((namespace, "t"))) == [*range(20), *range(50, 60)]
+
+
+def test_a_commit_meanwhile_is_not_rolled_back(
+    catalog: Any, namespace: str, orcas_table: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, line = history(catalog, namespace), tables._line
+    first = table.snapshots()[0].snapshot_id
+
+    def slow(metadata: dict[str, Any]) -> list[dict[str, Any]]:
+        table.append(rows(40))
+        return line(metadata)
+
+    monkeypatch.setattr(tables, "_line", slow)
+    said = orcas_table("rollback", LAKE, f"{namespace}.t", "--to", str(first), code=1)
+    assert "The catalog refused the commit (Requirement failed: branch main has changed" in said
+    assert numbers(catalog.load_table((namespace, "t"))) == list(range(5, 50))
 
 
 def test_expired(catalog: Any, namespace: str, orcas_table: Callable[..., Any]) -> None:

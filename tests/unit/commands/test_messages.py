@@ -377,6 +377,9 @@ ELSEWHERE: Final = {
     "tests/unit/tables/test_commands.py": {
         "There is no table": "There is no table",
         "The metadata file": "is missing",
+        "The snapshot … is no ancestor": "--force sets it anyway",
+        "… has no snapshot": "has no snapshot 3",
+        "… has no snapshot from": "has no snapshot from",
     },
     "tests/unit/tables/test_refusals.py": {
         "The bucket … of ORCAS_WAREHOUSE": "cannot be a warehouse (",

@@ -85,7 +85,8 @@ NOT_RUN: Final = {
     "orcas serve --log .*|orcas cluster .*": "need nodes that share a log; tests/cluster runs each",
     r"(AWS_\w+=\S+ )*orcas (standby|promote) .*|orcas (status|stop|serve|fsck) --data /srv/standby": "need a server; "
     "tests/tools/test_standby.py runs each",
-    "orcas table (show|history|expire|orphans|branch) .*": "need a table; tests/unit/tables, tests/clients/tables have some",
+    "orcas table (show|history|rollback|expire|orphans|branch) .*": "need a table; tests/unit/tables, tests/clients/tables "
+    "have some",
     "orcas serve --salvage": "needs a damaged store; tests/crash/test_salvage.py has some",
     r'eval "\$\(orcas env --memory .*': "sees the other servers of this user too; test_cli runs it with a port",
     "orcas events (dead|resend|discard) .*": "needs a target; tests/conformance/events/test_webhooks.py has some",

@@ -45,6 +45,20 @@ def test_commands(tmp_path: Path) -> None:
     assert document("table", "show", "lake", "a.b.t", *where)["metadata"] == metadata
     history = command("table", "history", "lake", "a.b.t", *where)
     assert history.index("overwrite") < history.index("append")
+    assert [row.split()[-1] for row in history.splitlines()[1:]] == ["main", "0"]
+    rollback = ("table", "rollback", "lake", "a.b.t", *where, "--to")
+    at = "snapshot 2 of 1970-01-01T00:00:01.000+00:00"
+    for target in ("2", "1970-01-01T00:00:01Z"):
+        assert command(*rollback, target) == f"a.b.t is at {at} already\n"
+    assert document(*rollback, "1", "--force", "--dry-run") == {"before": 2, "after": 1}
+    former = "snapshot 1 of 1970-01-01T00:00:00.000+00:00"
+    would = f"a.b.t would be at {former}, and is at {at}\n"
+    assert command(*rollback, "1", "--force", "--dry-run") == would
+    # It has no parent, as the first one of an import.
+    assert "--force sets it anyway" in command(*rollback, "1", code=2)
+    assert "a.b.t has no snapshot 3: `orcas table history lake a.b.t`" in command(*rollback, "3", "--force", code=2)
+    assert "has no snapshot from 1970-01-01T00:00:00+00:00" in command(*rollback, "1970-01-01", code=2)
+    assert "There is no table" in command("table", "rollback", "lake", "a.b.u", *where, "--to", "1", code=2)
     assert "There is no table a.b.u in lake: " in command("table", "show", "lake", "a.b.u", *where, code=2)
     assert "no namespace" in command("table", "show", "lake", "t", *where, code=2)
     assert "name another bucket" in command("table", "warehouse", "create", "Not_A_Bucket", *where, code=1)

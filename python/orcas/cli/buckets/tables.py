@@ -15,12 +15,13 @@ from orcas.cli.objects.copies import DryRun, refuse_failed
 from orcas.cli.options import Commands, Where
 from orcas.cli.output import print_json, print_table, say, size, tell
 from orcas.cli.store.upkeep import opened
+from orcas.errors import UsageError
 
 if TYPE_CHECKING:
     from orcas.tools.session import Session
 
 table_app = Commands(
-    help="Tables of Apache Iceberg: list them, show one and its history, and remove what is no longer needed."
+    help="Tables of Apache Iceberg: list them, show one and its history, roll it back, and remove what nobody needs."
 )
 warehouse_app = Commands(help="Warehouses, buckets with tables: create and list them.")
 table_app.add_typer(warehouse_app, name="warehouse")
@@ -163,13 +164,55 @@ def history(warehouse: Warehouse, table: Table, *, where: Where) -> None:
     if not snapshots:
         say("no snapshots")
         return
+    # Files of the first version of the format have no branches.
+    refs = {"main": {"snapshot-id": _newest(metadata)}} | metadata.get("refs", {})
     rows = []
     for each in snapshots:
         said = each.get("summary", {})
-        when = dt.datetime.fromtimestamp(each["timestamp-ms"] / 1000, dt.UTC).isoformat(timespec="seconds")
         counts = [said.get(name, "0") for name in ("added-records", "deleted-records", "total-records")]
-        rows.append((each["snapshot-id"], when, said.get("operation", ""), *counts))
-    print_table(("Snapshot", "Time", "Operation", "Added", "Removed", "Rows"), rows)
+        names = ", ".join(name for name, ref in refs.items() if ref["snapshot-id"] == each["snapshot-id"])
+        rows.append((each["snapshot-id"], _time(each), said.get("operation", ""), *counts, names))
+    print_table(("Snapshot", "Time", "Operation", "Added", "Removed", "Rows", "Branches, tags"), rows)
+
+
+@table_app.command()
+def rollback(
+    warehouse: Warehouse,
+    table: Table,
+    *,
+    to: Annotated[
+        str, typer.Option("--to", metavar="SNAPSHOT|TIME", help="Its id, or the table as of this time, in UTC.")
+    ],
+    force: Annotated[
+        bool, typer.Option("--force", help="Also to a snapshot that is no ancestor of the current one.")
+    ] = False,
+    dry_run: DryRun = False,
+    where: Where,
+) -> None:
+    """Make a former snapshot of a table its current one. Columns and properties stay as they are.
+
+    The snapshots after it are kept until they expire; with `--force`, one of them can be made the current one again.
+
+    Examples:
+
+        orcas table rollback lake sales.orders --to 2026-11-01T08:00:00
+
+        orcas table rollback lake sales.orders --to 5781947118336215154 --dry-run
+    """
+    from orcas.tools import tables
+
+    target = _target(to)
+    with opened(where) as session:
+        before, after = tables.rollback(session, warehouse, table, target, force=force, dry_run=dry_run)
+    now, then = f"snapshot {after['snapshot-id']} of {_time(after)}", "none"
+    if before is not None:
+        then = f"snapshot {before['snapshot-id']} of {_time(before)}"
+    if now == then:
+        sentence = f"{table} is at {now} already"
+    else:
+        sentence = f"{table} {'would be' if dry_run else 'is now'} at {now}, and {'is' if dry_run else 'was'} at {then}"
+    ids = {"before": None if before is None else before["snapshot-id"], "after": after["snapshot-id"]}
+    tell(ids, sentence, where.as_json)
 
 
 @table_app.command()
@@ -249,6 +292,23 @@ def _newest(metadata: dict[str, Any]) -> int | None:
     # Files of the first version of the format say -1 for none.
     found: int | None = metadata.get("current-snapshot-id")
     return None if found == -1 else found
+
+
+def _time(snapshot: dict[str, Any]) -> str:
+    return dt.datetime.fromtimestamp(snapshot["timestamp-ms"] / 1000, dt.UTC).isoformat(timespec="milliseconds")
+
+
+def _target(text: str) -> int | dt.datetime:
+    """The id of a snapshot, or a time."""
+    try:
+        if text.isdecimal():
+            return int(text)
+        found = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"--to must be a snapshot or a time, not {text}: write its id, 2026-11-01 or 2026-11-01T08:00:00."
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
 def _type(of: Any) -> str:

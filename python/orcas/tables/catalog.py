@@ -261,7 +261,9 @@ class Catalog:
                 raise invalid(f"The metadata files of {table} are below {url(bucket, former.place)}/metadata/.")
             text, known = await self._metadata_file(bucket, table, place, key)
             base = await asyncio.to_thread(of_tables.read, former.text)
-            if known.table_uuid != base.table_uuid:
+            # A table that was made without columns gets its first metadata from its client, with an id of the client's.
+            is_new = not (base.schema().fields or base.snapshots)
+            if known.table_uuid != base.table_uuid and not is_new:
                 raise invalid(f"This is not a metadata file of {table}: its table-uuid is another.")
             return await self._pointed(bucket, table, former, Table("", place, former.own, key, text))
 

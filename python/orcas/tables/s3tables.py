@@ -7,6 +7,7 @@ what its caller must be allowed.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote
 
 from fastapi import FastAPI, Request
-from pydantic import AliasPath, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pyiceberg.catalog.rest import CreateTableRequest
 from starlette.responses import JSONResponse, Response
@@ -123,12 +124,19 @@ class IcebergBody(_Body):
     properties: dict[str, str] = Field(default_factory=dict)
 
 
+class MetadataBody(_Body):
+    """What a new table has, by its format."""
+
+    iceberg: IcebergBody
+
+
 class TableBody(_Unsupported):
-    """A table that is to be created."""
+    """A table that is to be created. Without `metadata`, as Java's catalog for S3 Tables sends it, it has no columns until
+    its client names the first metadata file."""
 
     name: str
     format: Literal["ICEBERG"]
-    iceberg: IcebergBody = Field(IcebergBody(), validation_alias=AliasPath("metadata", "iceberg"))
+    metadata: MetadataBody | None = None
 
     def order(self, name: str) -> CreateTableRequest:
         """The same in the words of Iceberg's REST catalog.
@@ -136,10 +144,12 @@ class TableBody(_Unsupported):
         Raises:
             TableError: there can be no such table.
         """
-        given, spec = self.iceberg, self.iceberg.partition_spec
-        schema = given.schema_v2 or given.columns
+        given = IcebergBody() if self.metadata is None else self.metadata.iceberg
+        schema, spec = given.schema_v2 or given.columns, given.partition_spec
+        if self.metadata is None:
+            schema = FieldsBody(fields=[])
         if schema is None:
-            raise invalid("Name the columns of the table, as metadata.iceberg.schema: none is made without.")
+            raise invalid("Name the columns of the table, as metadata.iceberg.schema, or leave out all metadata.")
         if len({"id" in each for each in schema.fields}) > 1:
             raise invalid("Give an id to each of the columns, or to none.")
         fields = [{"id": at, "required": False, **each} for at, each in enumerate(schema.fields, 1)]
@@ -266,6 +276,8 @@ def _add_buckets(app: FastAPI, objects: Objects, catalog: Catalog, core: Callabl
         for looked, name in enumerate(names):
             if looked == PAGE or len(found) == limit:
                 return _page("tableBuckets", found, names[looked - 1])
+            # An answer may be there at once, and other requests should not wait for a thousand of them.
+            await asyncio.sleep(0)
             with contextlib.suppress(TableError):
                 found.append(shown(caller, name, (await catalog.check_warehouse(name)).modified))
         return _page("tableBuckets", found, None)

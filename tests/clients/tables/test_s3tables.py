@@ -18,7 +18,12 @@ from tests.fixtures.targets import keys_of
 import orcas
 from orcas.http.signing import Keys, sign
 
+metadata = package("pyiceberg.table.metadata")
+partitioning = package("pyiceberg.partitioning")
 requests = package("requests")
+schema = package("pyiceberg.schema")
+sorting = package("pyiceberg.table.sorting")
+types = package("pyiceberg.types")
 
 pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("ignore")]
 
@@ -239,7 +244,9 @@ def test_a_version_token_is_a_condition(
     refused("ConflictException", client.update_table_metadata_location, **named, **old)
     refused("ConflictException", client.rename_table, **named, newName="u", versionToken=first["versionToken"])
     refused("ConflictException", client.delete_table, **named, versionToken=first["versionToken"])
-    for token in ("x", '"', "ü"):
+    for token in ("x", '"', "ü", "a,b", "*", "x" * 5000):
+        refused("ConflictException", client.rename_table, **named, newName="u", versionToken=token)
+        refused("ConflictException", client.delete_table, **named, versionToken=token)
         refused("ConflictException", client.update_table_metadata_location, **named, **{**old, "versionToken": token})
     # Back to what it was, and on with a file that the client has written.
     now = client.get_table_metadata_location(**named)
@@ -256,6 +263,35 @@ def test_a_version_token_is_a_condition(
     table.append(rows(10))
     refused("ConflictException", client.delete_table, **named, versionToken=last["versionToken"])
     assert numbers(catalog.load_table((namespace, "t"))) == list(range(20))
+
+
+def test_a_table_without_columns(server: orcas.Server, client: Any, catalog: Any, lake: str, namespace: str) -> None:
+    """As Java's catalog for S3 Tables makes one: it asks where, writes a metadata file of its own, and names that."""
+    named: dict[str, Any] = {"tableBucketARN": lake, "namespace": namespace, "name": "t"}
+    made = client.create_table(**named, format="ICEBERG")
+    first = client.get_table_metadata_location(**named)
+    assert first["versionToken"] == made["versionToken"]
+    assert catalog.load_table((namespace, "t")).schema().fields == ()
+
+    def updated(columns: Any, token: str) -> Any:
+        written = metadata.new_table_metadata(
+            columns, partitioning.UNPARTITIONED_PARTITION_SPEC, sorting.UNSORTED_SORT_ORDER, first["warehouseLocation"]
+        )
+        location = f"{first['warehouseLocation']}/metadata/00000-{uuid.uuid4()}.metadata.json"
+        body = written.model_dump_json().encode()
+        server.client().put_object(Bucket=LAKE, Key=location.removeprefix(f"s3://{LAKE}/"), Body=body)
+        return client.update_table_metadata_location(**named, versionToken=token, metadataLocation=location)
+
+    columns = schema.Schema(types.NestedField(1, "n", types.LongType()), types.NestedField(2, "s", types.StringType()))
+    refused("ConflictException", updated, columns=columns, token="another")
+    done = updated(columns, first["versionToken"])
+    table = catalog.load_table((namespace, "t"))
+    assert (table.metadata_location, table.location()) == (done["metadataLocation"], first["warehouseLocation"])
+    # From now on it is that table.
+    refused("BadRequestException", updated, columns=columns, token=done["versionToken"])
+    table.append(rows(0))
+    assert numbers(catalog.load_table((namespace, "t"))) == list(range(10))
+    client.delete_table(**named)
 
 
 def test_metadata_of_others(server: orcas.Server, client: Any, catalog: Any, lake: str, namespace: str) -> None:
@@ -434,7 +470,7 @@ def test_tables_that_cannot_be(server: orcas.Server, lake: str, namespace: str, 
 
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"[" * 100_000, b"\xff", b'{"name": "t"}', b'{"name": 1, "format": "ICEBERG"}',
-             b'{"name": "t", "format": "ICEBERG"}', b'{"name": "t", "format": "ICEBERG", "metadata": []}'],
+             b'{"name": "t", "format": "ICEBERG", "metadata": {}}', b'{"name": "t", "format": "ICEBERG", "metadata": []}'],
 )  # fmt: skip
 def test_bodies_that_cannot_be_read(server: orcas.Server, lake: str, namespace: str, body: bytes) -> None:
     assert sent(server, "PUT", f"tables/{quoted(lake)}/{namespace}", body) == 400

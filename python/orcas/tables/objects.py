@@ -108,17 +108,27 @@ class Objects:
     ) -> None:
         self._app, self._root, self._core, self._region = app, root, core, region
 
-    async def create_bucket(self, bucket: str) -> bool:
-        """Create a bucket of root's. False: there is one.
+    async def create_bucket(self, bucket: str, tag: str | None = None) -> bool:
+        """Create a bucket of root's, which has this tag from the beginning. False: there is one.
 
         Raises:
             TableError: it cannot be created.
         """
-        answer = await self._ask("PUT", bucket)
+        tags = "" if tag is None else f"<Tags><Tag><Key>{tag}</Key><Value></Value></Tag></Tags>"
+        body = f"<CreateBucketConfiguration>{tags}</CreateBucketConfiguration>".encode()
+        answer = await self._ask("PUT", bucket, body=body if tags else b"")
         if answer.code == "BucketAlreadyOwnedByYou":
             return False
         answer.check()
         return True
+
+    async def remove_tags(self, bucket: str) -> None:
+        """Remove the tags of a bucket.
+
+        Raises:
+            TableError: they cannot be removed.
+        """
+        (await self._ask("DELETE", bucket, query={"tagging": ""})).check()
 
     async def delete_bucket(self, bucket: str) -> bool:
         """Delete a bucket of root's. False: something is in it.

@@ -71,6 +71,8 @@ _INSTEAD: Final = {
     "metrics": "/_orcas/metrics has the metrics of the server", "storage-class": "all data has one storage class",
     "tag": "PutBucketTagging of S3 tags the warehouse's bucket",
 }  # fmt: skip
+# The tag of a bucket until it is a warehouse. If the server is killed in between, the next attempt goes on.
+_BEGUN: Final = "orcas:table-bucket"
 _METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -289,11 +291,17 @@ def _add_buckets(app: FastAPI, objects: Objects, catalog: Catalog, core: Callabl
         if not _NAME.fullmatch(order.name):
             raise invalid("The name of a table bucket has 3 to 63 lower-case letters, digits and hyphens.")
         await caller.require(caller.warehouse(order.name, "CreateTableBucket"))
-        # One that is there becomes a warehouse only by whoever may write into it.
-        if order.name in core().bucket_names() or not await objects.create_bucket(order.name):
-            raise conflict(f"There is a bucket {order.name}: `orcas table warehouse create` makes it a table bucket.")
-        with contextlib.suppress(ChangedError):
-            await objects.put(order.name, WAREHOUSE, marker(order.name))
+        async with catalog.turn(order.name, [()]):
+            begun = any(key == _BEGUN for key, _ in dict(core().usage().bucket_tags()).get(order.name, ()))
+            there = order.name in core().bucket_names()
+            # Any other one that is there becomes a warehouse only by whoever may write into it.
+            if not begun and (there or not await objects.create_bucket(order.name, _BEGUN)):
+                raise conflict(
+                    f"There is a bucket {order.name}: `orcas table warehouse create` makes it a table bucket."
+                )
+            with contextlib.suppress(ChangedError):
+                await objects.put(order.name, WAREHOUSE, marker(order.name))
+            await objects.remove_tags(order.name)
         return JSONResponse({"arn": caller.arn(order.name)})
 
     @app.get("/buckets/{arn}")

@@ -111,6 +111,29 @@ def test_table_buckets(server: orcas.Server, client: Any, account: str, lake: st
     refused("NotFoundException", client.get_table_bucket, tableBucketARN=made)
 
 
+def test_a_table_bucket_that_was_half_made(server: orcas.Server, client: Any, account: str, lake: str) -> None:
+    """As a server leaves it that is killed in between: a bucket with a tag, which is no warehouse yet."""
+    s3 = server.client()
+
+    def half_made(name: str, tag: str) -> str:
+        s3.create_bucket(Bucket=name, CreateBucketConfiguration={"Tags": [{"Key": tag, "Value": ""}]})
+        arn = lake.replace(f"/{LAKE}", f"/{name}")
+        refused("NotFoundException", client.get_table_bucket, tableBucketARN=arn)
+        return arn
+
+    mine, other = half_made("half-made", "orcas:table-bucket"), half_made("half-other", "another")
+    assert client.create_table_bucket(name="half-made")["arn"] == mine
+    client.create_namespace(tableBucketARN=mine, namespace=["n"])
+    refused("ConflictException", client.create_table_bucket, name="half-made")
+    refused("ConflictException", client.create_table_bucket, name="half-other")
+    refused("NotFoundException", client.get_table_bucket, tableBucketARN=other)
+    # The tag is gone with that.
+    client.create_table_bucket(name="half-none")
+    for name in ("half-made", "half-none"):
+        with pytest.raises(ClientError, match="NoSuchTagSet"):
+            s3.get_bucket_tagging(Bucket=name)
+
+
 def test_only_an_empty_table_bucket_is_deleted(server: orcas.Server, client: Any, new_bucket: str) -> None:
     bucket, s3 = new_bucket.rpartition("/")[2], server.client()
 

@@ -1,5 +1,5 @@
 """What survives when the server is killed again and again under writers: every snapshot that one of them knows to be there,
-in one line, and all files that it names.
+in one line, and all files that it names, although all others are deleted meanwhile.
 
 A writer of `Commits` makes snapshots by hand, so that it is fast; those of `Rows` append with pyiceberg. Each snapshot says
 which commit it is. A writer goes on as clients do: after a conflict it tries again, and after any other failure it looks
@@ -9,6 +9,7 @@ first whether its commit has happened.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import itertools
 import json
 import os
@@ -16,6 +17,7 @@ import random
 import secrets
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,11 +25,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import BotoCoreError, ClientError
 from tests.clients.tables.lake import LAKE, catalog_of, numbers, rows
 from tests.fixtures.clients import package
 from tests.fixtures.targets import keys_of
 
 import orcas
+from orcas.errors import OrcasError
+from orcas.tables.manifests import named
+from orcas.tables.names import TRANSACTIONS
+from orcas.tools.session import session_of
+from orcas.tools.tables import remove_orphans
 
 exceptions = package("pyiceberg.exceptions")
 requests = package("requests")
@@ -47,7 +55,9 @@ class Killed:
         self.seed = os.environ.get("CRASH_SEED") or secrets.token_hex(4)
         self.random = random.Random(self.seed)
         self.known: list[str] = []
-        self.kills = 0
+        self.kills = self.swept = 0
+        # When each writer has begun its present attempt at a commit.
+        self._begun: dict[int, float] = {}
         self._names = itertools.count()
         self.server = orcas.Server(data, warehouse=LAKE, **KEYS)
         self.catalog = catalog_of(self.server)
@@ -62,6 +72,45 @@ class Killed:
         while len(self.known) < self.goal:
             yield f"c{next(self._names)}"
 
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        """What is written in it is younger than this."""
+        self._begun[threading.get_ident()] = time.time()
+        try:
+            yield
+        finally:
+            del self._begun[threading.get_ident()]
+
+    def sweeper(self, count: int, *tables: str) -> Callable[[], None]:
+        """Removes the orphans of all tables so many times while there are commits: what no attempt under way has written
+        and nothing names."""
+
+        def sweep() -> None:
+            for number in range(count):
+                while len(self.known) < number * self.goal / count:
+                    time.sleep(0.01)
+                for table in tables:
+                    while not self._sweep(table):
+                        time.sleep(0.01)
+
+        return sweep
+
+    def _sweep(self, table: str) -> bool:
+        now = time.time()
+        # Times of objects are listed in whole seconds.
+        before = dt.datetime.fromtimestamp(min([now, *self._begun.copy().values()]) - 1, dt.UTC)
+        try:
+            self.swept += self._removed(table, before)
+        except OrcasError:
+            # It was killed.
+            return False
+        return True
+
+    def _removed(self, table: str, before: dt.datetime) -> int:
+        with session_of(self.server.client()) as session:
+            done = remove_orphans(session, LAKE, f"n.{table}", before, lambda _: None, dry_run=False)
+        return done.objects
+
     def run(self, kills: int, *writers: Callable[[], None]) -> None:
         """Let writers work, and kill the server as many times meanwhile."""
         with ThreadPoolExecutor(len(writers)) as threads:
@@ -69,7 +118,7 @@ class Killed:
             for number in range(kills):
                 # Somewhere in its share of the commits, and in the middle of some.
                 until = (number + self.random.random()) * self.goal / kills
-                while len(self.known) < until and not any(each.done() for each in running):
+                while len(self.known) < until and not any(each.done() and each.exception() for each in running):
                     time.sleep(0.002)
                 time.sleep(self.random.uniform(0, 0.05))
                 os.kill(self.server.pid, signal.SIGKILL)
@@ -77,12 +126,19 @@ class Killed:
                 port = int(self.server.endpoint.rpartition(":")[2])
                 self.server = orcas.Server(self.data, warehouse=LAKE, port=port, **KEYS)
                 self.kills += 1
-            for each in running:
-                each.result(500)
+            try:
+                for each in running:
+                    each.result(1000)
+            finally:
+                # If one has failed, the others end.
+                self.goal = 0
 
     def check(self, *tables: str) -> list[list[str]]:
-        """The commits of each table, the oldest first; all files that it names are there."""
+        """The commits of each table, the oldest first; all files that it names are there, and no others."""
+        for table in tables:
+            self._removed(table, dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
         keys = {f"s3://{LAKE}/{key}" for key in keys_of(self.server.client(), LAKE)}
+        assert not [key for key in keys if key.startswith(f"s3://{LAKE}/{TRANSACTIONS}")]
         return [self._line(table, keys) for table in tables]
 
     def _line(self, name: str, keys: set[str]) -> list[str]:
@@ -96,11 +152,17 @@ class Killed:
         # No snapshot is beside the line.
         assert not snapshots
         assert [each.sequence_number for each in line] == list(range(len(line), 0, -1))
-        named = [table.metadata_location, *(each.metadata_file for each in metadata.metadata_log)]
-        named += [each.manifest_list for each in line]
-        assert not set(named) - keys
+        assert {table.metadata_location, *(each.manifest_list for each in line)} <= keys
         for manifest in table.inspect.all_manifests()["path"].to_pylist() if name == "rows" else ():
             assert manifest in keys
+        read = self.server.client().get_object
+        told = metadata.model_dump(mode="json", by_alias=True)
+        files = named(
+            table.metadata_location,
+            told,
+            lambda url: read(Bucket=LAKE, Key=url.removeprefix(f"s3://{LAKE}/"))["Body"].read(),
+        )
+        assert files == {key for key in keys if key.startswith(f"{table.location()}/")}
         made = [each.summary.additional_properties.get(COMMIT) for each in reversed(line)]
         return [each for each in made if each is not None]
 
@@ -128,6 +190,10 @@ class Commits:
 
     def _commit(self, name: str) -> bool:
         """Whether the commit has happened, with this attempt or with one before."""
+        with self._run.attempt():
+            return self._attempted(name)
+
+    def _attempted(self, name: str) -> bool:
         try:
             found = [self._ask("GET", f"namespaces/n/tables/{table}").json() for table in self._tables]
             there = [any(each["summary"].get(COMMIT) == name for each in one["metadata"]["snapshots"]) for one in found]
@@ -150,6 +216,8 @@ class Commits:
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         answer = self._http.request(method, f"{self._base}/v1/{LAKE}/{path}", json=body, timeout=60)
         if method == "GET":
+            # Whose metadata file is missing.
+            assert answer.status_code != 500, answer.text
             answer.raise_for_status()
         return answer
 
@@ -201,13 +269,17 @@ class Rows:
 
     def _append(self, name: str) -> bool:
         try:
-            table = self._catalog.load_table("n.rows")
-            if not any(each.summary.additional_properties.get(COMMIT) == name for each in table.snapshots()):
-                table.append(rows(10 * int(name[1:]) + 1000), snapshot_properties={COMMIT: name})
+            with self._run.attempt():
+                self._append_once(name)
         # Conflicts, and whatever the libraries below pyiceberg raise about a server that is not there.
         except (exceptions.RESTError, exceptions.CommitFailedException, requests.RequestException, OSError):
             return False
         return True
+
+    def _append_once(self, name: str) -> None:
+        table = self._catalog.load_table("n.rows")
+        if not any(each.summary.additional_properties.get(COMMIT) == name for each in table.snapshots()):
+            table.append(rows(10 * int(name[1:]) + 1000), snapshot_properties={COMMIT: name})
 
 
 @pytest.fixture
@@ -217,32 +289,74 @@ def killed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Killed]:
         yield run
     finally:
         run.server.kill()
-        sys.stdout.write(json.dumps({"seed": run.seed, "kills": run.kills, "commits": len(run.known)}) + "\n")
+        sys.stdout.write(
+            json.dumps({"seed": run.seed, "kills": run.kills, "commits": len(run.known), "swept": run.swept}) + "\n"
+        )
 
 
+# Its commits read metadata that grows with each, so thousands take minutes.
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("killed", "kills"), [(60, 2), pytest.param(2000, 20, marks=pytest.mark.full)], indirect=["killed"]
 )
 def test_no_commit_is_lost(killed: Killed, kills: int) -> None:
     for name in ("one", "a", "b"):
         killed.table(name)
-    killed.run(
-        kills, *(Commits(killed, "one") for _ in range(WRITERS)), Commits(killed, "a", "b"), Commits(killed, "a", "b")
-    )
+    writers = [*(Commits(killed, "one") for _ in range(WRITERS)), Commits(killed, "a", "b"), Commits(killed, "a", "b")]
+    killed.run(kills, *writers, killed.sweeper(max(2, kills // 4), "one", "a", "b"))
     one, a, b = killed.check("one", "a", "b")
     # Both tables have the same line, and each commit once; none is there that no writer knows.
     assert a == b
     assert sorted([*one, *a]) == sorted(killed.known)
     assert one
     assert a
+    # Of so many attempts, some have lost.
+    assert killed.swept or kills < 20
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("killed", [150], indirect=True)
 def test_no_row_is_lost(killed: Killed) -> None:
     killed.table("rows")
-    killed.run(6, *(Rows(killed) for _ in range(WRITERS)))
+    killed.run(6, *(Rows(killed) for _ in range(WRITERS)), killed.sweeper(4, "rows"))
     assert sorted(killed.check("rows")[0]) == sorted(killed.known)
     table = catalog_of(killed.server).load_table("n.rows")
     said = [10 * int(name[1:]) + 1000 + row for name in killed.known for row in range(10)]
     assert numbers(table) == sorted([*range(10), *said])
+
+
+class Buckets:
+    """A writer that makes table buckets by the API of S3 Tables."""
+
+    def __init__(self, run: Killed) -> None:
+        self._run, self._client = run, run.server.client("s3tables")
+
+    def __call__(self) -> None:
+        """Make some until there are enough."""
+        for name in self._run.names():
+            while not self._made(f"bucket-{name}"):
+                time.sleep(0.01)
+            self._run.known.append(name)
+
+    def _made(self, name: str) -> bool:
+        """Whether there is one, made by this attempt or by one before."""
+        try:
+            self._client.create_table_bucket(name=name)
+        except BotoCoreError:
+            return False
+        except ClientError as error:
+            assert error.response["Error"]["Code"] in ("ConflictException", "InternalServerErrorException")
+            return error.response["Error"]["Code"] == "ConflictException"
+        return True
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("killed", [200], indirect=True)
+def test_no_table_bucket_is_half_made(killed: Killed) -> None:
+    killed.run(8, *(Buckets(killed) for _ in range(WRITERS)))
+    names = {f"bucket-{name}" for name in killed.known}
+    client = killed.server.client("s3tables")
+    found = {each["name"]: each["arn"] for each in client.list_table_buckets()["tableBuckets"]}
+    assert names == set(found) - {LAKE}
+    for name in names:
+        client.create_namespace(tableBucketARN=found[name], namespace=["n"])

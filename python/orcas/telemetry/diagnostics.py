@@ -73,6 +73,8 @@ def _run() -> None:
 
 
 def _end(thread: threading.Thread) -> None:
-    end_diagnostics()
-    thread.join()
-    flush()
+    # A child of a fork does not have the thread, and would wait for ever for a lock that was held at the fork.
+    if thread.is_alive():
+        end_diagnostics()
+        thread.join()
+        flush()

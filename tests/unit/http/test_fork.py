@@ -12,13 +12,14 @@ from orcas.engine import Front
 
 # Ends as any program does, so that all it has is dropped.
 PROGRAM = """
-    import json, os, socket, sys
+    import json, os, socket, sys, threading
     from pathlib import Path
     from types import SimpleNamespace
     from orcas.control.identities.snapshot import IdentitySnapshot
     from orcas.engine import close_core, open_core
     from orcas.serving.front import start_front
     from orcas.settings.config import resolve
+    from orcas.telemetry import diagnostics
 
     data = Path(sys.argv[1])
     tls = {"certificates": [], "client_ca": None}
@@ -38,11 +39,21 @@ PROGRAM = """
         except OSError as error:
             return str(error)
 
+    def log():
+        with diagnostics._writing:
+            writing.set()
+            forked.wait()
+
+    # At the fork, a thread writes to the log.
+    writing, forked = threading.Event(), threading.Event()
+    threading.Thread(target=log).start()
+    writing.wait()
     if os.fork() == 0:
         refused = {name: said(getattr(front, name), arguments) for name, arguments in calls.items()}
         print(json.dumps(refused | {"close": said(core.close, ())}), flush=True)
         del core, front, parts
         sys.exit(7)
+    forked.set()
     child = os.waitstatus_to_exitcode(os.wait()[1])
     print(json.dumps([child, (data / "store.closed").exists(), front.connections(), front.stop(0)]))
     close_core(core)

@@ -50,6 +50,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "key destroy": ("name", "--yes"),
     "key set-master": ("--passphrase-file", "{other}/passphrase"),
     "origin set": ("photos", "http://127.0.0.1:1/bucket", "--private", "--source-unsigned"),
+    "table rollback": ("lake", "n.t", "--to", "1"),
     "settings set": ("photos", "--durability", "sync"),
     "role create": ("name", "--trust", "{other}/policy.json"),
     "policy create": ("name", "{other}/policy.json"),

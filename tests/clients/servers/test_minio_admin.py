@@ -84,6 +84,8 @@ def test_mc_makes_users_policies_and_keys(server: Running, mc: Mc) -> None:
     mc("admin accesskey ls s")
     made = mc("admin accesskey create s alice")[0]
     server.client((made["accessKey"], made["secretKey"])).put_object(Bucket="images", Key="m", Body=b"content")
+    mc("admin accesskey rm s service")
+    mc("admin user svcacct add s alice --access-key service --secret-key service-secret --policy policy.json")
     mc("admin group add s staff alice")
     mc("admin group ls s")
     mc("admin policy attach s readwrite --group staff")

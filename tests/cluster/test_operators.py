@@ -43,6 +43,18 @@ def stop(node: Node) -> None:
     node.process = None
 
 
+def moved_from(*nodes: Node) -> Node:
+    """The owner, which was told to give up the log. Fails while nobody owns it."""
+    owner = next(node for node in nodes if role(node) == "owner")
+    command("cluster", "move", "--endpoint", owner.url, **KEYS)
+    return owner
+
+
+def has_content(node: Node, count: int) -> bool:
+    """Whether the copy of a node has so many bodies of objects: packs come before the records that name what is in them."""
+    return bool(document("fsck", "--endpoint", node.url, **KEYS)["blobs"] == count)
+
+
 def test_a_node_shows_itself_and_names_the_owner(cluster: Cluster) -> None:
     first, second = cluster.add(), cluster.add()
     first.client().create_bucket(Bucket="photos")
@@ -108,8 +120,7 @@ def test_commands_wait_for_a_node_that_changes_its_role(cluster: Cluster) -> Non
     nodes = (first, second)
     seen = set()
     for _ in range(4):
-        owner = next(node for node in nodes if role(node) == "owner")
-        command("cluster", "move", "--endpoint", owner.url, **KEYS)
+        owner = once(lambda: moved_from(*nodes))
         # The store is closed now and again meanwhile, and this never says that there is no server.
         for _ in range(10):
             done = ran(
@@ -146,6 +157,7 @@ def test_a_copy_that_was_changed_on_the_disk_of_a_node_is_found(cluster: Cluster
         client.put_object(Bucket="photos", Key=f"k{number}", Body=os.urandom(200_000))
     client.put_object(Bucket="photos", Key="small", Body=b"small")
     second.client(service="iam").create_user(UserName="reader")
+    assert wait_until(lambda: has_content(second, 4), 10 * LEASE_SECONDS)
     nodes = (first.url, second.url)
     shown = document("cluster", "verify", *nodes, **KEYS)["nodes"]
     assert [(each["role"], each["finding"]) for each in shown] == [("owner", None), ("follower", None)]
@@ -173,6 +185,7 @@ def test_a_node_checks_its_own_files_and_names_the_owner_for_tasks(cluster: Clus
     client.create_bucket(Bucket="photos")
     client.put_object(Bucket="photos", Key="k", Body=os.urandom(200_000))
     assert client.get_object(Bucket="photos", Key="k")["ContentLength"] == 200_000
+    assert wait_until(lambda: has_content(second, 1), 10 * LEASE_SECONDS)
     (pack,) = (second.directory / "chunks").iterdir()
     content = bytearray(pack.read_bytes())
     at = max(range(0, len(content) - 64, 4096), key=lambda start: len(set(content[start : start + 64])))

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Body, FastAPI, Query
 from pydantic import Field
 
 from orcas.admin.routes.orders import CheckBody, Order
 from orcas.cluster.small import digests
-from orcas.engine import Refusal, named_in_packs
+from orcas.engine import Refusal, named_in_packs, shows_all
 
 if TYPE_CHECKING:
     from orcas.admin.tools import Tools
     from orcas.cluster.member import Member
     from orcas.engine import Core
+
+# The longest time for which a check waits for what the copy has and does not show yet.
+_SHOWN_SECONDS_MAX: Final = 5.0
+_PAUSE_SECONDS: Final = 0.1
 
 
 class Handover(Order):
@@ -54,15 +59,19 @@ def add_cluster(
     def check(order: Annotated[CheckBody | None, Body()] = None) -> dict[str, Any]:
         """Begin a job on this node: a check of its files, with the `position` at which its copy of the log ends, if it is
         whole."""
-        directory = here().directory
+        found = here()
         work = tools().check(**(order or CheckBody()).model_dump())
 
         def run() -> dict[str, Any]:
+            end = time.monotonic() + _SHOWN_SECONDS_MAX
+            # Only what is shown is checked, and an owner says three times in a lease how much that may be.
+            while not found.owns and time.monotonic() < end and not shows_all(core()):
+                time.sleep(_PAUSE_SECONDS)
             report = work.run()
             if not report["clean"]:
                 return report
             # The log is read once more, because the position is that of the files and not of the index.
-            return report | {"position": named_in_packs(directory, [], None, 0)[0].hex()}
+            return report | {"position": named_in_packs(found.directory, [], None, 0)[0].hex()}
 
         return tools().start("check", dataclasses.replace(work, run=run))
 

@@ -188,7 +188,7 @@ class HttpTransport:
     def _send(
         self, method: str, target: str, headers: Headers, body: bytes | Body
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        for connection in (self._unused(), None):
+        for connection, is_last in ((self._unused(), False), (None, False), (None, True)):
             fresh = connection is None
             connection = connection or self._connect()
             try:
@@ -200,16 +200,19 @@ class HttpTransport:
                 else:
                     connection.endheaders(body or None)
                 return connection, connection.getresponse()
-            except (http.client.RemoteDisconnected, ConnectionError):
+            except (http.client.RemoteDisconnected, ConnectionError) as error:
                 self._forget(connection)
                 # A kept connection may end just now; a second order of a job is another job, and pieces are there only once.
-                if fresh or method == "POST" or isinstance(body, Body):
+                if method == "POST" or isinstance(body, Body):
+                    raise
+                # A node that changes its role closes its connections, new ones too, and answers on the next.
+                if fresh and (is_last or method != "GET" or not isinstance(error, ConnectionResetError)):
                     raise
             except BaseException:
                 # Half of a request may have been sent.
                 self._forget(connection)
                 raise
-        raise AssertionError("the second connection is a fresh one")
+        raise AssertionError("the last connection is a fresh one")
 
     def _unused(self) -> http.client.HTTPConnection | None:
         """A connection that waits for a request, unless the server has ended it while nobody used it."""

@@ -12,6 +12,8 @@ pub const KEY_LEN_MAX: usize = 1024;
 pub const MOVE_RECORDS_LEN_MAX: usize = 512 << 20;
 /// Objects that are copied together.
 pub const COPIES_MAX: usize = 1_000;
+/// Bytes of the records of one decision that copies objects together, as they are estimated.
+pub const COPIES_RECORDS_LEN_MAX: usize = 64 << 20;
 /// Buckets in one store; all of them are kept in memory.
 pub const BUCKETS_MAX: usize = 10_000;
 /// Snapshots in one store; all of them are kept in memory.

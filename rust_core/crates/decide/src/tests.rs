@@ -185,6 +185,8 @@ fn copies_of_many_happen_together_or_not_at_all() {
     }
     let twice = refused(run(&mut state, vec![first.clone(), entry("b", b, "c", None)]));
     assert!(matches!(twice, Refusal::InvalidRequest { .. }));
+    let long = CopyEntry { key: vec![b'k'; limits::KEY_LEN_MAX + 1].into(), ..first.clone() };
+    assert_eq!(refused(run(&mut state, vec![long])), Refusal::KeyTooLong);
     let many = vec![first.clone(); COPIES_MAX + 1];
     assert_eq!(refused(run(&mut state, many)), Refusal::TooManyObjects { limit: COPIES_MAX });
     assert_eq!(state.keys(), 2);

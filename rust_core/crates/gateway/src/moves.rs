@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::gateway::Gateway;
 use orcas_bodies::problem::Problem;
 use orcas_checksum::Etag;
-use orcas_decide::{CopyEntry, Failure, Intent, MovePrefix, Refusal};
+use orcas_decide::{CopyEntry, Failure, MovePrefix, Refusal};
 use orcas_record::BucketId;
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -33,7 +33,8 @@ impl Gateway {
     ///
     /// # Errors
     /// `NoSuchBucket`, `NoSuchKey`, `PreconditionFailed`, and `InvalidRequest` for more than `COPIES_MAX` of them, for
-    /// buckets of two owners, and for an ETag that is none.
+    /// buckets of two owners, for an ETag that is none, and for what a key of a client encrypts; `KMS.…` for a named key
+    /// that cannot be used.
     pub fn copy_objects(&self, source: &str, bucket: &str, copies: Vec<CopiedObject>) -> Result<(), Problem> {
         let entry = |(from, etag, key, replaces): CopiedObject| {
             let replaces = replaces.map(|etag| etag_of(&etag)).transpose()?;
@@ -41,7 +42,7 @@ impl Gateway {
         };
         let entries = copies.into_iter().map(entry).collect::<Result<_, S3Error>>()?;
         let (source, bucket) = (self.bucket_called(source)?, self.bucket_called(bucket)?);
-        self.engine.execute(Intent::CopyObjects { source, bucket, entries })?;
+        self.engine.copy_objects(source, bucket, entries)?;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::buckets::creation::live_bucket;
 use crate::decision::{Context, Decision};
 use crate::intent::{Copy, CopyEntry, CopyHeaders};
 use crate::lengths::records_len;
-use crate::limits::{COPIES_MAX, MOVE_RECORDS_LEN_MAX};
+use crate::limits::{COPIES_MAX, COPIES_RECORDS_LEN_MAX, KEY_LEN_MAX};
 use crate::objects::attributes::CopyAttributes;
 use crate::objects::conditions::{EtagMatch, Precondition, SourceConditions};
 use crate::objects::writes::copy;
@@ -35,6 +35,9 @@ pub(crate) fn copy_objects(
     let mut records = Vec::with_capacity(entries.len());
     let mut bytes = 0;
     for CopyEntry { from, etag, key, replaces } in entries {
+        if key.len() > KEY_LEN_MAX {
+            return Err(Refusal::KeyTooLong.into());
+        }
         if !keys.insert(key.clone()) {
             let reason = "Of objects that are copied together, no two can have the same key.";
             return Err(Refusal::InvalidRequest { reason }.into());
@@ -58,7 +61,7 @@ pub(crate) fn copy_objects(
         let next_sequence = context.next_sequence + records.len() as u64;
         let decided = copy(view, &Context { next_sequence, ..*context }, one)?.records;
         bytes += records_len(&decided);
-        if bytes > MOVE_RECORDS_LEN_MAX {
+        if bytes > COPIES_RECORDS_LEN_MAX {
             return too_many();
         }
         records.extend(decided);

@@ -21,8 +21,8 @@ use orcas_base::error::Error;
 use orcas_catalog::PinnedObject;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
-    self as decide, Body, Copy, CopyAttributes, CopyHeaders, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX,
-    PutObject, PutPart, Refusal, Source, SourceConditions, StoredAnnotations, StoredCopy, StoredInto,
+    self as decide, Body, Copy, CopyAttributes, CopyEntry, CopyHeaders, CopyPart, Failure, Intent, Outcome,
+    PUT_SIZE_MAX, PutObject, PutPart, Refusal, Source, SourceConditions, StoredAnnotations, StoredCopy, StoredInto,
 };
 use orcas_record::{Attributes, Bucket, BucketId, Cause, Encryption, ObjectHeaders, UploadId, Version};
 use orcas_store::{RequestKey, Sealing};
@@ -112,6 +112,23 @@ impl Handle {
     /// As [`orcas_decide::decide`]; [`Refusal::SourceChanged`] when the source never stood still.
     pub async fn copy_object(&self, request: &CopyRequest) -> Result<Outcome, Failure> {
         retry(move || self.try_copy_object(request)).await
+    }
+
+    /// Copies objects of a bucket into another one, or within it: all, or none. Blocks.
+    ///
+    /// # Errors
+    /// As [`orcas_decide::decide`], and for a source under a key of a client, or under one that cannot be used.
+    pub fn copy_objects(
+        &self,
+        source: BucketId,
+        bucket: BucketId,
+        entries: Vec<CopyEntry>,
+    ) -> Result<Outcome, Failure> {
+        let keys = CopyKeys { named: true, ..CopyKeys::default() };
+        for entry in &entries {
+            self.source(&(source, entry.from.clone(), None), &keys)?;
+        }
+        self.execute(Intent::CopyObjects { source, bucket, entries })
     }
 
     async fn try_copy_object(&self, request: &CopyRequest) -> Result<Outcome, Failure> {

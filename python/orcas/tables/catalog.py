@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orcas.tables import metadata as of_tables
 from orcas.tables import views as of_views
-from orcas.tables.failures import NO_NAMESPACE, NO_TABLE, NO_VIEW, TableError, conflict, exists, invalid, missing
+from orcas.tables.failures import (
+    NO_NAMESPACE,
+    NO_TABLE,
+    NO_VIEW,
+    TableError,
+    committing,
+    conflict,
+    exists,
+    invalid,
+    missing,
+)
 from orcas.tables.names import (
     NAMESPACES,
     TABLES,
@@ -402,9 +412,11 @@ class Catalog:
 
         Raises:
             ChangedError: one is not as it was.
+            TableError: the store has failed, so that nobody may know whether they do.
         """
         if len(ready) == 1:
-            written = await self._objects.put(bucket, ready[0].table.key, ready[0].pointer, etag=ready[0].etag)
+            with committing():
+                written = await self._objects.put(bucket, ready[0].table.key, ready[0].pointer, etag=ready[0].etag)
             return written.etag
         # The pointers are put together beside the tables, and one batch of the engine copies them.
         prefix = f"{TRANSACTIONS}{uuid.uuid4()}/"
@@ -416,7 +428,8 @@ class Catalog:
                 written = await self._objects.put(bucket, key, each.pointer)
                 staged.append((key, written))
                 copies.append(Copy(key, written.etag, each.table.key, each.etag))
-            await self._objects.copy(bucket, bucket, copies)
+            with committing():
+                await self._objects.copy(bucket, bucket, copies)
         finally:
             for key, written in staged:
                 # What is left, such as in a bucket with Object Lock, goes with the orphans.

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Final
+
+# The type of an error of the store, after which it is not known whether it has done what it was asked.
+UNAVAILABLE: Final = "ServiceUnavailableException"
 
 
 class TableError(Exception):
@@ -26,6 +31,18 @@ def denied(action: str, resource: str) -> TableError:
 def conflict(message: str) -> TableError:
     """The commit was overtaken, and its client may try again."""
     return TableError(409, "CommitFailedException", message)
+
+
+@contextlib.contextmanager
+def committing() -> Iterator[None]:
+    """Say so if it is not known whether a commit was made. Clients delete their new files after other errors, 503 too."""
+    try:
+        yield
+    except TableError as error:
+        if error.kind != UNAVAILABLE:
+            raise
+        message = f"Whether it was committed is not known. {error.message}"
+        raise TableError(500, "CommitStateUnknownException", message) from None
 
 
 # The words of Iceberg's own catalogs, which its clients and its tests look for.

@@ -21,7 +21,7 @@ from orcas.control.identities.names import account_number
 from orcas.engine import Refusal, sign
 from orcas.http.extensions import RESPONSE
 from orcas.http.signing import UNSIGNED, encode_query
-from orcas.tables.failures import TableError, invalid
+from orcas.tables.failures import UNAVAILABLE, TableError, invalid
 from orcas.tables.names import bucket_of
 
 if TYPE_CHECKING:
@@ -256,6 +256,14 @@ class Objects:
         answer.check()
         return True
 
+    async def encryption(self, bucket: str) -> bytes:
+        """How what is stored in a bucket is encrypted by default: the document of S3."""
+        answer = await self._ask("GET", bucket, query={"encryption": ""})
+        if answer.code == "ServerSideEncryptionConfigurationNotFoundError":
+            return b""
+        answer.check()
+        return answer.body
+
     async def delete_all(self, bucket: str, prefix: str) -> None:
         """Delete all objects with a prefix."""
         while keys := (await self.page(bucket, prefix)).keys:
@@ -371,5 +379,6 @@ def _failed(code: str) -> TableError:
     # Root is denied the buckets of other accounts alone, because it names their owner.
     if code in ("NoSuchBucket", "AccessDenied"):
         return TableError(404, "NoSuchWarehouseException", "There is no such warehouse.")
-    # Whether it was carried out is not known: clients then look before they try again.
-    return TableError(503, "ServiceUnavailableException", f"The store answered {code}: its log says why.")
+    if code == "SlowDown":
+        return TableError(503, "SlowDownException", "The store answered SlowDown: try again.")
+    return TableError(503, UNAVAILABLE, f"The store answered {code}: its log says why.")

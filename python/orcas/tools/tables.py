@@ -193,7 +193,9 @@ def _commit(
         if answer.status != 204:
             error = session.document(200, answer.read()).get("error", {})
             said = str(error.get("message", f"status {answer.status}")).removesuffix(".")
-            raise RefusedError(answer.status, f"The catalog refused the commit ({said}): try again.")
+            raise RefusedError(
+                answer.status, f"The catalog refused the commit ({said}): remove the cause, and try again."
+            )
 
 
 def remove_orphans(

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 from tests.clients.tables.lake import LAKE, catalog_of, numbers, rows
 from tests.fixtures.clients import package
 from tests.fixtures.targets import keys_of
 
 import orcas
-from orcas.tables.names import TRANSACTIONS, WAREHOUSE
+from orcas.tables.names import TABLES, TRANSACTIONS, WAREHOUSE
+from orcas.tables.objects import Objects
 from orcas.tables.warehouses import marker
 
 exceptions = package("pyiceberg.exceptions")
@@ -244,3 +246,35 @@ def test_a_warehouse_with_versioning(server: orcas.Server) -> None:
     assert ("Versions" in left, "DeleteMarkers" in left) == (False, False)
     mine.purge_table("n.a")
     assert mine.list_tables("n") == [("n", "b")]
+
+
+@pytest.mark.parametrize(("code", "status", "kind"), [
+    ("InternalError", 500, "CommitStateUnknownException"), ("ServiceUnavailable", 500, "CommitStateUnknownException"),
+    ("SlowDown", 503, "SlowDownException"),
+])  # fmt: skip
+def test_a_commit_of_which_nobody_knows_whether_it_was_made(
+    monkeypatch: pytest.MonkeyPatch, code: str, status: int, kind: str
+) -> None:
+    """Clients delete what they have written for a commit, unless they are told so."""
+    ask, failing = Objects._ask, [False]
+
+    async def failed(self: Objects, method: str, bucket: str, key: str = "", **others: Any) -> Any:
+        answer = await ask(self, method, bucket, key, **others)
+        if failing[0] and method == "PUT" and key.startswith(TABLES):
+            answer.status, answer.body = 503, f"<Error><Code>{code}</Code></Error>".encode()
+        return answer
+
+    monkeypatch.setattr(Objects, "_ask", failed)
+    keys = {"root_access_key": "AKIAEXAMPLE", "root_secret_key": "a-secret-of-tests"}
+    app = orcas.create_app(memory=True, warehouse=LAKE, **keys)
+    with TestClient(app, base_url="http://localhost/_orcas/iceberg/v1") as client:
+        order = {"grant_type": "client_credentials", "client_id": "AKIAEXAMPLE", "client_secret": "a-secret-of-tests"}
+        client.headers["authorization"] = f"Bearer {client.post('/oauth/tokens', data=order).json()['access_token']}"
+        assert client.post(f"/{LAKE}/namespaces", json={"namespace": ["n"]}).status_code == 200
+        schema = {"type": "struct", "fields": [{"id": 1, "name": "a", "type": "long", "required": False}]}
+        tables = f"/{LAKE}/namespaces/n/tables"
+        assert client.post(tables, json={"name": "t", "schema": schema}).status_code == 200
+        failing[0] = True
+        change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+        answer = client.post(f"{tables}/t", json=change)
+    assert (answer.status_code, answer.json()["error"]["type"]) == (status, kind)

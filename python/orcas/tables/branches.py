@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orcas.engine import Refusal
 from orcas.tables.catalog import Catalog
-from orcas.tables.failures import TableError, conflict, exists
+from orcas.tables.failures import TableError, committing, conflict, exists
 from orcas.tables.names import (
     NAMESPACES,
     TABLES,
@@ -186,7 +186,8 @@ class Branches:
                 if any(each.unfit(warehouse, {*now, *(each.key for each in changes)}) for each in changes):
                     raise ChangedError
                 copies = [Copy(each.key, str(each.branch), each.key, each.now) for each in changes]
-                await self._objects.copy(branch, warehouse, copies)
+                with committing():
+                    await self._objects.copy(branch, warehouse, copies)
         except ChangedError:
             raise conflict("The branch or the warehouse was changed meanwhile: try again.") from None
         return [str(each) for each in changes]
@@ -265,6 +266,12 @@ class Branches:
         """
         files: list[Copy] = []
         refused = []
+        # Copies are encrypted as what they are copies of.
+        if len({await self._objects.encryption(each) for each in (base_of(branch), branch, name_of(branch))}) > 1:
+            raise conflict(
+                f"Nothing was merged: the default encryption of {branch} or of {name_of(branch)} was changed since the "
+                "branch was made."
+            )
         there = {*known, *(each.key for each in changes)}
         for each in changes:
             why = each.unfit(name_of(branch), there)
@@ -288,14 +295,18 @@ class Branches:
         warehouse, place = name_of(branch), str(pointer["place"])
         place_of(url(branch, place), branch)
         former = await self._objects.get(warehouse, change.key)
-        before = await self._objects.etags(base_of(branch), f"{place}/")
         is_same = former is not None and document(former)["place"] == place
-        if not str(pointer["metadata"]).startswith(f"{place}/metadata/") or (before and not is_same):
+        before, here, now = [
+            await self._objects.etags(each, f"{place}/") for each in (base_of(branch), branch, warehouse)
+        ]
+        # What an attempt at this merge has copied before is there as it is in the branch.
+        new = [key for key, etag in now.items() if etag not in (before.get(key), here.get(key))]
+        if not str(pointer["metadata"]).startswith(f"{place}/metadata/") or ((before or new) and not is_same):
             return [], f"has files in a place that was another's: register it in {warehouse}"
-        here = await self._objects.etags(branch, f"{place}/")
         if any(here.get(key, etag) != etag for key, etag in before.items()):
             return [], "has files that were overwritten in the branch"
-        now = await self._objects.etags(warehouse, f"{place}/")
+        if any(key in here for key in new):
+            return [], f"has files that were written in {warehouse} too"
         return [Copy(key, etag, key, None) for key, etag in here.items() if key not in now], None
 
 

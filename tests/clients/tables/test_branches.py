@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import datetime as dt
 import json
@@ -378,3 +379,59 @@ def test_a_table_that_was_dropped_in_a_branch(
     assert "was dropped or renamed in the branch" in branch_command("merge", branch, code=1)
     catalog.drop_table((namespace, "t"))
     assert branch_command("merge", branch) == {"merged": []}
+
+
+def test_files_that_a_merge_does_not_take(
+    server: orcas.Server, catalog: Any, namespace: str, branch: str, branch_command: Command
+) -> None:
+    """What was written in both, and what lies in a place of another."""
+    mine, fork, client = catalog_of(server, warehouse=branch), bucket_of(branch), server.client()
+    mine.load_table((namespace, "t")).append(rows(10))
+    table = mine.load_table((namespace, "t"))
+    before = objects(server, LAKE)
+    written = next(key for key in objects(server, fork) if key not in before and key.endswith(".parquet"))
+    client.put_object(Bucket=LAKE, Key=written, Body=b"other")
+    assert f"{namespace}.t has files that were written in {LAKE} too" in branch_command("merge", branch, code=1)
+    # As the branch has it, such as by an attempt before: it counts as copied.
+    client.copy_object(Bucket=LAKE, Key=written, CopySource={"Bucket": fork, "Key": written})
+    # The place of a table that the warehouse has made since.
+    place = "shared/place"
+    mine.create_table((namespace, "u"), schema=rows(0).schema, location=f"s3://{LAKE}/{place}").append(rows(0))
+    catalog.create_table((namespace, "v"), schema=rows(0).schema, location=f"s3://{LAKE}/{place}")
+    assert f"{namespace}.u has files in a place that was another's" in branch_command("merge", branch, code=1)
+    mine.drop_table((namespace, "u"))
+    assert branch_command("merge", branch) == {"merged": [f"{namespace}.t"]}
+    assert numbers(catalog.load_table((namespace, "t"))) == numbers(table)
+    branch_command("drop", branch)
+
+
+def test_a_merge_of_encrypted_files(tmp_path: Path) -> None:
+    """They are copied as they are encrypted, if who merges could have read them."""
+    key = base64.b64encode(bytes(range(32))).decode()
+    with orcas.Server(tmp_path / "data", warehouse=LAKE, master_key=key) as server:
+        lake = catalog_of(server)
+        lake.create_namespace("n")
+        lake.create_table("n.t", schema=rows(0).schema)
+        url = f"{server.endpoint}/_orcas/iceberg/branches/{LAKE}@b"
+        assert lake._session.post(url, json={}).ok
+        catalog_of(server, warehouse=f"{LAKE}@b").load_table("n.t").append(rows(0))
+        rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+        server.client().put_bucket_encryption(Bucket=LAKE, ServerSideEncryptionConfiguration={"Rules": [rule]})
+        answer = lake._session.post(f"{url}/merge", json={})
+        assert (answer.status_code, "default encryption" in answer.json()["error"]["message"]) == (409, True)
+        server.client().delete_bucket_encryption(Bucket=LAKE)
+        command("key", "create", "reports", "--data", tmp_path / "data", ORCAS_MASTER_KEY=key)
+        place = lake.load_table("n.t").location().removeprefix(f"s3://{LAKE}/")
+        added = {"Bucket": bucket_of(f"{LAKE}@b"), "Key": f"{place}/data/x", "Body": b"x"}
+        for how, said in (
+            ({"SSECustomerAlgorithm": "AES256", "SSECustomerKey": "k" * 32}, "stored using a form of Server Side"),
+            ({"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "alias/reports"}, "disabled"),
+        ):
+            server.client().put_object(**added, **how)
+            command("key", "disable", "reports", "--data", tmp_path / "data", ORCAS_MASTER_KEY=key)
+            answer = lake._session.post(f"{url}/merge", json={})
+            assert (answer.status_code, said in answer.json()["error"]["message"]) == (400, True)
+            command("key", "enable", "reports", "--data", tmp_path / "data", ORCAS_MASTER_KEY=key)
+        assert lake._session.post(f"{url}/merge", json={}).json() == {"merged": ["n.t"]}
+        heads = [server.client().head_object(Bucket=each, Key=added["Key"]) for each in (added["Bucket"], LAKE)]
+        assert heads[0]["SSEKMSKeyId"] == heads[1]["SSEKMSKeyId"]
